@@ -136,6 +136,7 @@ type Header struct {
 	Locks   bool `json:"locks"`   // false for the control without any lock
 	Expires bool `json:"expires"` // a hold ends by itself after TTL
 	Fences  bool `json:"fences"`  // grants carry fencing tokens
+	Notices bool `json:"notices"` // the lock finds out by itself that it lost a lease
 	// Witnessed: notes of Op Exec tell what the servers executed.
 	Witnessed bool `json:"witnessed"`
 	// Nodes is the number of independent servers that hold the lock, a

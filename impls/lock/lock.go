@@ -22,7 +22,7 @@ type Lock interface {
 	//   - [ErrBusy]: every attempt was answered "taken". Nothing is held.
 	//   - [ErrRefused]: the lock or the server declined for another reason, and
 	//     certainly granted nothing to this caller.
-	//   - any other: what the servers did is not known; see [Certain].
+	//   - [ErrUnknown]: what the servers did is not known; see [Certain].
 	Acquire(ctx context.Context, req Request) (Lease, error)
 	// Close ends background work and gives up nothing that is held.
 	Close() error
@@ -63,6 +63,10 @@ var (
 	ErrNotHeld     = errors.New("lock is not held by this owner")
 	ErrRefused     = errors.New("lock refused")
 	ErrUnsupported = errors.New("not supported by this lock")
+	// ErrUnknown marks an operation that may have happened, or may yet: the
+	// request may have reached a server and no answer tells what became of it.
+	// An error that is ErrUnknown is none of the other four.
+	ErrUnknown = errors.New("outcome unknown")
 )
 
 // Env is what an implementation is built from.
@@ -75,6 +79,9 @@ type Env struct {
 	// RetryMin and RetryMax bound the random pause between attempts.
 	RetryMin, RetryMax time.Duration
 	Rand               *rand.Rand
+	// Replicas is how many replicas must acknowledge a grant, for locks that
+	// wait for replication; 0 means 1.
+	Replicas int
 	// Extended, if not nil, is told of every extension a lock makes in the
 	// background: once before it is sent, once when its outcome is known.
 	Extended Observer

@@ -1,0 +1,109 @@
+package checker
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"lockstress/history"
+	"lockstress/results"
+)
+
+// lease judges whether the lock is a correct lease: granted only when free, or when
+// the time of the last holder could be up.
+func (j *judge) lease() Finding {
+	if !j.h.Header.Locks {
+		return finding(results.NotApplicable, nil, "this control takes no lock")
+	}
+	found := sweepKeys(j.grants(), j.leased)
+	return j.exclusion(found, (*view).leaseOps, j.leased,
+		"client %d was granted hold %d at %s, before the lease of client %d in hold %d, granted at %s, could have ended; such grants: %d")
+}
+
+// segment is a part of a lease: from an acquire, or from an extension.
+type segment struct {
+	op  *history.Operation
+	end int64 // the earliest moment it can end by itself; [history.Never] if it cannot
+}
+
+// segments of a granted lease, in order of invocation. Extensions that failed did
+// nothing. Those whose outcome is unknown are left out: they may never have
+// happened, and one that did could only forbid more.
+func (v *view) segments(d *hold) []segment {
+	all := []segment{{op: d.acquire}}
+	for _, x := range d.extends {
+		if x.Outcome == history.OK && x.Return >= d.acquire.Invoke {
+			all = append(all, segment{op: x})
+		}
+	}
+	slices.SortStableFunc(all[1:], func(a, b segment) int { return cmp.Compare(a.op.Invoke, b.op.Invoke) })
+	for i := range all {
+		s := &all[i]
+		switch {
+		case !v.h.Header.Expires:
+			s.end = history.Never
+		case s.op.Deadline != 0:
+			// A lock may promise less than the TTL (Redlock's validity).
+			s.end = min(s.op.Invoke+v.h.Header.TTL-v.h.Header.Margin, s.op.Deadline)
+		default:
+			s.end = s.op.Invoke + v.h.Header.TTL - v.h.Header.Margin
+		}
+	}
+	return all
+}
+
+// leased is the time for which a granted lease certainly stood: from the latest
+// moment it can have begun, the acquire's return, to the earliest it can have ended.
+// That is when its last segment can expire, or from when on its holder was giving it
+// up, or the lock said that it had; but an extension answered ok shows that it had
+// not ended before. from ≥ to for a grant answered so late that its time could be up.
+func (v *view) leased(d *hold) (from, to int64) {
+	all := v.segments(d)
+	last := all[len(all)-1]
+	from = d.acquire.Return
+	to = max(last.op.Invoke, min(last.end, d.released(), d.lost))
+	for _, s := range all {
+		from = min(from, s.op.Return)
+	}
+	// Beyond the history there is nobody to be kept out.
+	return from, min(to, v.end+1)
+}
+
+// leaseOps translates leases to operations of the lock model. The end of a lease is
+// an operation of its own: a release may take effect at any time from its invocation
+// on, whatever its answer; a segment may expire at any time from its earliest end on.
+//
+// There is deliberately no latest end. It would matter only for an extension that
+// answers ok after it, and then only if nobody else was granted the lock in between
+// – which harms no one. Nor would it be sound: a server's clock that was set back, or
+// a promoted replica, keeps a key for longer than its TTL.
+//
+// The word that the lease is lost counts as a release: some locks remove what is
+// left of their keys when they have found out.
+func (v *view) leaseOps() []porcupine.Operation {
+	var ops []porcupine.Operation
+	for _, d := range v.grants() {
+		at := func(call, ret int64, in lockInput) {
+			in.key, in.owner, in.hold = d.key, d.owner, d.id
+			ops = append(ops, porcupine.Operation{ClientId: d.acquire.Process, Call: call, Return: ret, Input: in})
+		}
+		ops = append(ops, v.grantOp(d))
+		for i, s := range v.segments(d) {
+			if i > 0 {
+				at(s.op.Invoke, s.op.Return, lockInput{step: extend, segment: i, text: v.describe(s.op)})
+			}
+			if s.end != history.Never {
+				at(s.end, history.Never, lockInput{step: expire, segment: i, text: fmt.Sprintf("lease of hold %d may end", d.id)})
+			}
+		}
+		for _, r := range d.releases {
+			at(r.Invoke, history.Never, lockInput{step: free, text: v.describe(r)})
+		}
+		if d.lost != history.Never {
+			at(d.lost, history.Never, lockInput{step: free, text: fmt.Sprintf("client %d: told that hold %d is lost", d.client, d.id)})
+		}
+	}
+	return ops
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"lockstress/checker"
+	"lockstress/history"
+	"lockstress/reports/story"
+	"lockstress/results"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+)
+
+func checkCommand() *cobra.Command {
+	var timeout time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "judge a stored history again, from the file alone",
+		Long: `check reads one history (docs/history-format.md), or the folder of journals that an
+unfinished trial left behind (….parts), judges every property, and tells the story of
+the violations it finds.
+
+` + exitCodes,
+		Example: `  stress check reports/out/latest/histories/token_none_gc_pause_stock/1.jsonl`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := history.Load(args[0])
+			if err != nil {
+				return exit{exitInput, err}
+			}
+			report, err := checker.Check(cmd.Context(), h, checker.Options{Timeout: timeout})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := writeJudgement(cmd.OutOrStdout(), h, report); err != nil {
+					return err
+				}
+			} else {
+				printJudgement(cmd.OutOrStdout(), h, report)
+			}
+			return judgementExit(report)
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", checkTimeout, "time limit of each check; beyond it the verdict is unknown")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the verdicts as JSON")
+	return cmd
+}
+
+// judgementExit turns a judgement into an exit code.
+func judgementExit(r *checker.Report) error {
+	switch v := r.Verdict(); {
+	case v == results.Violated:
+		return exit{code: exitViolated}
+	case !r.Exercised, v != results.Holds:
+		return exit{code: exitUnknown}
+	}
+	return nil
+}
+
+func writeJudgement(w io.Writer, h *history.History, r *checker.Report) error {
+	var properties []results.Property
+	for _, f := range r.Findings {
+		properties = append(properties, f.Property)
+	}
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(struct {
+		Header     history.Header     `json:"header"`
+		Verdict    results.Verdict    `json:"verdict"`
+		Exercised  bool               `json:"exercised"`
+		Why        string             `json:"why,omitempty"`
+		Evidence   []string           `json:"evidence,omitempty"`
+		Operations map[string]int     `json:"operations"`
+		Properties []results.Property `json:"properties"`
+	}{h.Header, r.Verdict(), r.Exercised, r.Why, r.Evidence, r.Operations, properties})
+}
+
+// printJudgement prints the verdict on every property, and the story of each
+// violation.
+func printJudgement(w io.Writer, h *history.History, r *checker.Report) {
+	fmt.Fprintf(w, "%s, guard %s, %s, %s: trial %d, seed %d\n",
+		h.Header.Lock, h.Header.Guard, h.Header.Scenario, h.Header.Workload, h.Header.Trial, h.Header.Seed)
+	fmt.Fprintf(w, "%d operations ok, %d failed, %d unknown\n", r.Operations["ok"], r.Operations["fail"], r.Operations["info"])
+	for _, e := range r.Evidence {
+		fmt.Fprintf(w, "the fault bit: %s\n", e)
+	}
+	if !r.Exercised {
+		fmt.Fprintf(w, "NOT EXERCISED: %s\n", r.Why)
+	}
+	fmt.Fprintln(w)
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Options.DrawBorder = false
+	t.Style().Options.SeparateColumns = false
+	t.AppendHeader(table.Row{"property", "verdict", "why"})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: 90}})
+	for _, f := range r.Findings {
+		t.AppendRow(table.Row{f.Name, mark(f.Verdict), f.Reason})
+	}
+	t.Render()
+}
+
+func mark(v results.Verdict) string {
+	switch v {
+	case results.Holds:
+		return "✓ holds"
+	case results.Violated:
+		return "✗ VIOLATED"
+	case results.Unknown:
+		return "? unknown"
+	}
+	return "– " + string(v)
+}
+
+// tellViolations tells the cut-down history of each violation.
+func tellViolations(w io.Writer, r *checker.Report) error {
+	for _, f := range r.Findings {
+		if f.Cut == nil {
+			continue
+		}
+		fmt.Fprintf(w, "\nWhy %s is violated:\n", f.Name)
+		if err := story.Tell(w, f.Cut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken names what is violated.
+func broken(r *checker.Report) string {
+	var names []string
+	for _, f := range r.Findings {
+		if f.Verdict == results.Violated {
+			names = append(names, f.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,76 @@
+package scenarios
+
+import (
+	"context"
+	"time"
+)
+
+// expiryMidOp: the key expires in the middle of the work.
+func expiryMidOp() Scenario {
+	return Scenario{
+		Name:    "expiry_midop",
+		Summary: "the work under the lock takes longer than the lock's TTL",
+		Timeline: "A acquires and reads; its work (a slow payment call) takes up to 1.5 T; B acquires once A's key has expired, and reads; " +
+			"A writes and releases; C tries to get in while B is still at it; B writes and releases",
+		Faulty:   true,
+		Topology: plain,
+		Skip:     noLock,
+		Play:     playExpiryMidOp,
+	}
+}
+
+func playExpiryMidOp(ctx context.Context, s Stage) error {
+	ttl := s.Cell().TTL
+	b, c := s.Client(1), s.Client(2)
+
+	a, held, ok, err := enter(ctx, s, inside(s))
+	if err != nil || !ok {
+		return err
+	}
+	since := time.Now() // not before A's acquire returned
+
+	if err := b.Order(once(s, 5*ttl)); err != nil {
+		return err
+	}
+	// A's work lasts until B has got in, yet at least T and at most 1.5 T: B then
+	// has most of a fresh T left for what follows.
+	second, entered, err := toBy(ctx, since.Add(ttl*3/2), b, inside(s))
+	if err != nil {
+		return err
+	}
+	if err := wait(ctx, since.Add(ttl)); err != nil {
+		return err
+	}
+	worked := time.Since(since)
+	if _, err := a.Finish(ctx); err != nil {
+		return err
+	}
+	if entered && !second.Done() {
+		s.Bite("client 0 worked for %d ms under hold %d, which the lock gives for %d ms, and client 1 got hold %d meanwhile",
+			worked.Milliseconds(), held.Hold, ttl.Milliseconds(), second.Hold)
+	} else {
+		s.Bite("client 0 worked for %d ms under hold %d, which the lock gives for %d ms; nobody else got in",
+			worked.Milliseconds(), held.Hold, ttl.Milliseconds())
+	}
+	return thirdTries(ctx, s, b, c)
+}
+
+// thirdTries lets C try to get in while B is inside, and then both finish.
+func thirdTries(ctx context.Context, s Stage, b, c Client) error {
+	ttl := s.Cell().TTL
+	if _, err := b.To(ctx, inside(s)); err != nil {
+		return err
+	}
+	// One short try: it must be over well before B's own lease is.
+	if err := c.Order(once(s, ttl/10)); err != nil {
+		return err
+	}
+	if _, err := c.To(ctx, inside(s)); err != nil {
+		return err
+	}
+	if _, err := b.Finish(ctx); err != nil {
+		return err
+	}
+	_, err := c.Finish(ctx)
+	return err
+}
