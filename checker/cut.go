@@ -132,9 +132,16 @@ func (v *view) cut(ops []*history.Operation, holds []*hold, story bool) *history
 		to = v.end
 	}
 	spans := v.drawnSpans()
+	var owner map[int]int64
+	if story && v.h.Header.Witnessed {
+		owner = v.witness().owner
+	}
 	out := &history.History{Header: v.h.Header}
 	for i := range v.h.Events {
 		e := v.h.Events[i]
+		if id, known := owner[i]; known {
+			e.Hold = id // the rest of the history, by which it was known, goes
+		}
 		ok := keep[i]
 		if e.Type == history.Note {
 			within := e.Time >= from && e.Time <= to
@@ -151,7 +158,7 @@ func (v *view) cut(ops []*history.Operation, holds []*hold, story bool) *history
 					return s.Node == e.Node && s.Text == e.Text && s.From <= to && s.To >= from
 				})
 			case history.Exec:
-				ok = story && within && keys[e.Key]
+				ok = story && keys[e.Key] && (within || mine[e.Hold])
 			case history.Sync:
 				ok = story && within && (mine[e.Hold] || e.Hold == 0 && clients[v.client(e.Process)])
 			}
@@ -162,9 +169,12 @@ func (v *view) cut(ops []*history.Operation, holds []*hold, story bool) *history
 	}
 	// Beliefs that last to the end of the history last to this one's.
 	if n := len(out.Events); n > 0 && openEnded && out.Events[n-1].Time < v.end {
-		out.Events = append(out.Events, history.Event{
-			Time: v.end, Process: history.Nemesis, Type: history.Note, Op: history.Sync, Text: "end of the history",
-		})
+		out.Events = append(out.Events, endMark(v.end))
 	}
 	return out
+}
+
+// endMark is a note that does nothing but show how long the history lasts.
+func endMark(t int64) history.Event {
+	return history.Event{Time: t, Process: history.Nemesis, Type: history.Note, Op: history.Sync, Text: "end of the history"}
 }

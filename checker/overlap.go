@@ -100,7 +100,7 @@ func sweep(spans []span) overlaps {
 // ends remembers, of the spans added, the one that ends last and the one that does
 // so among those of other owners.
 type ends struct {
-	n           int
+	n            int
 	best, other_ span
 }
 

@@ -55,8 +55,8 @@ func newView(h *history.History) (*view, error) {
 		return nil, err
 	}
 	v := &view{h: h, ops: ops, byID: map[int64]*hold{}}
-	seen := map[int]int64{}    // process → time of its first event
-	acted := map[int]int64{}   // process → time of its last invocation
+	seen := map[int]int64{}     // process → time of its first event
+	acted := map[int]int64{}    // process → time of its last invocation
 	deaths := map[int][]int64{} // client → times at which it was killed
 	lost := map[int64]int64{}
 	for i := range h.Events {

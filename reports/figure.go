@@ -67,9 +67,6 @@ func Figure(name string, v float64) (label, value string) {
 	case "ns":
 		value = Duration(v)
 	case "units", "bytes", "updates":
-		if unit == "updates" {
-			stem = name // "lost updates" says more than "lost"
-		}
 		value = number(v) + " " + unit
 	case "percent":
 		value = number(v) + " %"
@@ -154,9 +151,8 @@ func overTrials(c *results.Cell, property, figure string) (label, value string) 
 		return Figure(figure, sum)
 	}
 	label, value = Figure(figure, median(all))
-	if len(all) > 1 {
-		_, most := Figure(figure, slices.Max(all))
-		value = fmt.Sprintf("median %s, max %s", value, most)
+	if _, most := Figure(figure, slices.Max(all)); most != value {
+		value += ", max " + most
 	}
 	return label, value
 }

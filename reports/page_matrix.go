@@ -58,11 +58,16 @@ func badge(o outcome) string {
 	case leaseBroken, mutexBroken:
 		return o.State.word()
 	case otherBroken:
+		var names []string
 		for _, c := range o.Clauses {
 			if c.Mark == markBroken {
-				return c.Name + " broken"
+				names = append(names, c.Name)
 			}
 		}
+		if len(names) == 1 {
+			return names[0] + " broken"
+		}
+		return fmt.Sprintf("%d properties broken", len(names))
 	}
 	return ""
 }

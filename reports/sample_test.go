@@ -99,6 +99,7 @@ func sampleRun() *results.Run {
 				}
 				judgeTrial(t, false, false, map[string]results.Verdict{"resource": results.Violated})
 				setFigure(t, "resource", "lost_updates", float64(2+rng.IntN(3)))
+				setVerdict(t, "resource", results.Violated, "two withdrawals read the same balance, and both wrote")
 			})
 		}
 		if !locking {

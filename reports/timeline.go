@@ -223,6 +223,9 @@ func overlaps(holds []results.Hold) []overlap {
 	}
 	var edges []edge
 	for _, h := range holds {
+		if h.To <= h.From {
+			continue // its end would sort before its start
+		}
 		edges = append(edges, edge{h.From, h.Client, 1}, edge{h.To, h.Client, -1})
 	}
 	// At the same moment an end comes first: intervals that only touch do not overlap.

@@ -31,6 +31,10 @@ func Run(ctx context.Context, o Options, progress Progress) (*results.Run, error
 	if err != nil {
 		return nil, err
 	}
+	return perform(ctx, o, cells, progress)
+}
+
+func perform(ctx context.Context, o Options, cells []Cell, progress Progress) (*results.Run, error) {
 	group, err := proc.NewGroup(append(o.Self, GuardianCommand)...)
 	if err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func (s *stage) StallReplication(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("there is no link from %s to %s that could be cut", r.Name, primary.Name)
 		}
-		if err := link.Blackhole(ctx); err != nil {
+		if err := link.Blackhole(); err != nil {
 			return err
 		}
 		s.fault(r.Name, "replication from %s stalled", primary.Name)
@@ -170,7 +170,7 @@ func (s *stage) Promote(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, links := range s.links {
-		if err := links[old.Name].Repoint(ctx, fresh.Addr); err != nil {
+		if err := links[old.Name].Repoint(fresh.Addr); err != nil {
 			return "", err
 		}
 	}

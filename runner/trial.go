@@ -109,13 +109,13 @@ func (t *trial) setUp(ctx context.Context) error {
 func (t *trial) watch(ctx context.Context) error {
 	for _, n := range t.stage.servers.Nodes() {
 		w, err := witness.Watch(ctx, n.Addr, n.Name, witness.Options{
-			Keys:  []string{t.key},
 			Owner: t.holdOf,
-			Seen: func(e history.Event) {
-				if e.Effect == history.Denied {
+			Key:   func(stored string) (string, bool) { return t.key, stored == t.key },
+			Each: func(s witness.Seen) {
+				if s.Event.Effect == history.Denied {
 					t.stage.sawRefusal()
 				}
-				t.stage.notes.Record(&e)
+				t.stage.notes.Record(&s.Event)
 			},
 		})
 		if err != nil {
@@ -234,8 +234,10 @@ func (t *trial) wrapUp(ctx context.Context) error {
 	for _, w := range t.workers {
 		errs = append(errs, w.Quit(5*time.Second))
 	}
-	for _, w := range t.witnesses {
-		errs = append(errs, w.Sync(ctx))
+	for i, n := range t.stage.servers.Nodes() {
+		if n.Alive() { // of the others, what was heard until they died stands
+			errs = append(errs, t.witnesses[i].Sync(ctx))
+		}
 	}
 	errs = append(errs, t.audit(ctx))
 	return errors.Join(errs...)

@@ -157,6 +157,7 @@ func (w *Witness) read(ctx context.Context, c *source, ready func()) (begun bool
 				}
 				w.tracker.begin(snap, l, at)
 				begun = true
+				w.retryMarks()
 				ready()
 			default:
 				w.tracker.line(l, at)

@@ -174,7 +174,6 @@ func (w *Witness) run(ctx context.Context, c *source, s *stream, ready func()) {
 		begun, err := w.read(ctx, c, ready)
 		s.ended = clock.Now()
 		w.tracker.lose()
-		w.retryMarks()
 		if ctx.Err() != nil {
 			s.err = fmt.Errorf("%w: closed", ErrEnded)
 			return
@@ -287,7 +286,7 @@ func (w *Witness) reach(nonce string) {
 	}
 }
 
-// retryMarks makes Syncs mark the stream again: their marks may have been lost.
+// retryMarks makes Syncs mark the stream again: marks set before it began are lost.
 func (w *Witness) retryMarks() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,6 +16,15 @@ const (
 	ioTimeout   = 3 * time.Second
 )
 
+// Quiet keeps go-redis from writing to the process's standard error: everything it
+// has to say comes as an error too, and a dead server is what many scenarios are
+// about.
+func Quiet() { redis.SetLogger(silence{}) }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
 // Connect returns a client that makes exactly one attempt per command. go-redis
 // would otherwise retry by itself, and the answer to the second attempt ("taken")
 // would hide what became of the first.

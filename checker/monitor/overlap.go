@@ -74,8 +74,6 @@ func beliefs(ops []LockOp, ends map[int64]int64) ([]Belief, Verdict) {
 		hold int64
 		key  int32
 	}
-	// −1 stands for two releases, of which the earlier one counts; indices, since
-	// most holds have exactly one.
 	ended := make(map[name]int64, len(ops)/2)
 	acquires := 0
 	for i := range ops {

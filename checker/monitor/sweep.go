@@ -181,21 +181,15 @@ func (s *sweep) sawBusy(invoked, now int64) {
 			s.after = append(s.after, state{holder: holder, spare: c.spare, since: now, begun: c.begun})
 			return &s.after[len(s.after)-1]
 		}
-		// Fixed tenures come in the order of their starts. One that cannot end
-		// before the next must start has no future; this goes for others too.
+		// Fixed tenures come in the order of their starts. A tenure that cannot
+		// end before the next of them must start has no future.
 		due := int64(Never)
-		for i := s.next; i < len(s.events); i++ {
-			ev := &s.events[i]
-			if ev.time > due {
-				break
-			}
-			if ev.kind != mustStart {
-				continue
-			}
-			if u := &s.all[ev.ref]; u.start1 <= now && (i == s.next || u.end1 <= due) {
+		if s.next < len(s.events) {
+			ev := &s.events[s.next]
+			due = ev.time
+			if s.all[ev.ref].start1 <= now {
 				begin(ev.ref)
 			}
-			due = ev.time
 		}
 		if c.spare > 0 {
 			begin(anybody).spare--

@@ -30,7 +30,7 @@ type class uint8
 
 const (
 	absent   class = iota // never had the lock
-	fixed                 // end1 ≥ start2: has it for certain from start2 to end1
+	fixed                 // end1 > start2: has it for certain from start2 to end1
 	flexible              // had it for certain, but perhaps for no time at all
 	phantom               // may have had it, and then may have lost it from end1 on
 	forever               // may have had it, and if so has it still
@@ -167,7 +167,7 @@ func newTenures(ops []LockOp, rules LockRules, lease *LeaseRules) (*tenures, Ver
 			return nil, illegal(t.witness(h), "hold %d ends before it is acquired", ops[u.acquire].Hold)
 		case u.end2 < u.end1:
 			return nil, illegal(t.witness(h), "hold %d is still held after it has ended", ops[u.acquire].Hold)
-		case u.start2 < Never && u.end1 >= u.start2:
+		case u.start2 < Never && u.end1 > u.start2:
 			u.class = fixed
 			t.events = append(t.events, event{u.start2, h, mustStart})
 		case u.start2 < Never:

@@ -13,6 +13,7 @@ import (
 	"lockstress/results"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
@@ -101,7 +102,7 @@ func printJudgement(w io.Writer, h *history.History, r *checker.Report) {
 	t.Style().Options.DrawBorder = false
 	t.Style().Options.SeparateColumns = false
 	t.AppendHeader(table.Row{"property", "verdict", "why"})
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: 90}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: 90, WidthMaxEnforcer: text.WrapSoft}})
 	for _, f := range r.Findings {
 		t.AppendRow(table.Row{f.Name, mark(f.Verdict), f.Reason})
 	}

@@ -29,7 +29,7 @@ func hiddenCommands() []*cobra.Command {
 			return worker.Run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 		}),
 		hide(runner.ProxyCommand, "the proxy process of a trial", func(cmd *cobra.Command) error {
-			return network.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			return network.Serve(cmd.Context(), cmd.OutOrStdout(), cmd.InOrStdin(), nil)
 		}),
 		hide(runner.GuardianCommand, "ends what a killed coordinator left behind", func(cmd *cobra.Command) error {
 			return proc.Guardian(cmd.InOrStdin())

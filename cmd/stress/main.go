@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"lockstress/worker"
+
 	"github.com/spf13/cobra"
 )
 
@@ -50,6 +52,7 @@ func (e exit) Error() string {
 func (e exit) Unwrap() error { return e.cause }
 
 func main() {
+	worker.Quiet()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := stress(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -41,37 +41,37 @@ func (p *Proxy) Link(name, upstream string) (*Link, error) {
 		return nil, fmt.Errorf("making link %q: a name is made of letters, digits and . _ : -", name)
 	}
 	remote := p.client.NewProxy()
-	remote.Name, remote.Listen, remote.Upstream = name, somePort(), upstream
+	remote.Name, remote.Upstream = name, upstream
 	l := &Link{proxy: p, name: name, remote: remote, toxics: map[string]bool{}}
-	if err := l.make(); err != nil {
+	if err := l.listen(); err != nil {
 		return nil, fmt.Errorf("making link %s to %s: %w", name, upstream, err)
 	}
-	l.addr = remote.Listen
 	return l, nil
 }
 
-func (l *Link) make() error {
+func (l *Link) listen() error {
 	// Not listening yet: the gate must be there before the first connection.
+	l.addr = l.proxy.somePort()
+	l.remote.Listen = l.addr
 	if err := l.remote.Save(); err != nil {
+		l.proxy.freePort(l.addr)
 		return err
 	}
-	err := l.installGate()
-	for range 50 {
-		if err != nil {
-			break
-		}
-		if err = l.remote.Enable(); !portTaken(err) {
-			break
-		}
-		l.remote.Listen, err = somePort(), nil
-	}
-	if err == nil && !l.remote.Enabled {
-		err = errors.New("no free port found")
-	}
-	if err != nil {
+	if err := l.installGate(); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return nil
+	for attempt := 0; ; attempt++ {
+		err := l.remote.Enable()
+		switch {
+		case err == nil:
+			return nil
+		case !portTaken(err) || attempt == 50:
+			return errors.Join(err, l.Close())
+		}
+		l.proxy.freePort(l.addr)
+		l.addr = l.proxy.somePort()
+		l.remote.Listen = l.addr
+	}
 }
 
 func (l *Link) installGate() error {
@@ -92,11 +92,25 @@ func (l *Link) installGate() error {
 	return nil
 }
 
-// somePort names a port below those that Linux hands out (32768 and up): while a link
-// is cut nobody listens on its port, and any process asking for a port, or connecting
-// somewhere, could be given it.
-func somePort() string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+mathrand.IntN(12_700)))
+// somePort reserves a port below those that Linux hands out (32768 and up): while a
+// link is cut nobody listens on its port, and any process asking for a port, or
+// connecting somewhere, could be given it.
+func (p *Proxy) somePort() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+mathrand.IntN(12_700)))
+		if !p.ports[addr] {
+			p.ports[addr] = true
+			return addr
+		}
+	}
+}
+
+func (p *Proxy) freePort(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ports, addr)
 }
 
 func portTaken(err error) bool {
@@ -186,6 +200,7 @@ func (l *Link) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.remote.Delete()
+	l.proxy.freePort(l.addr)
 	if l.gate != "" {
 		err = errors.Join(err, l.ask(context.Background(), http.MethodDelete, "", nil, &struct{}{}))
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
@@ -32,6 +33,9 @@ type Proxy struct {
 	gates  bool // it carries package gate
 	stdin  io.Closer
 	proc   *proc.Process // nil: not started by us
+
+	mu    sync.Mutex
+	ports map[string]bool // addresses of the links, cut ones included
 }
 
 // Start runs command, whose body is [Serve] with its own standard input and output, in
@@ -89,6 +93,7 @@ func Connect(ctx context.Context, addr string) (*Proxy, error) {
 		addr:   addr,
 		client: toxiproxy.NewClient(addr),
 		http:   &http.Client{Transport: &http.Transport{}},
+		ports:  map[string]bool{},
 	}
 	var version struct{ Version string }
 	if err := p.request(ctx, http.MethodGet, "/version", nil, &version); err != nil {

@@ -72,9 +72,9 @@ func Retry(ctx context.Context, env Env, req Request, attempt Attempt, cleanUp f
 }
 
 // CleanUpTime bounds a clean-up after a failed attempt: a tenth of the TTL, at least
-// 50 ms and at most 1 s. After a TTL there is nothing left to clean.
+// 200 ms and at most 1 s.
 func (e Env) CleanUpTime() time.Duration {
-	return min(max(e.TTL/10, 50*time.Millisecond), time.Second)
+	return min(max(e.TTL/10, 200*time.Millisecond), time.Second)
 }
 
 // CleanUp calls f with a context of at most [Env.CleanUpTime] that outlives the

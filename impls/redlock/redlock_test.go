@@ -168,6 +168,7 @@ func TestMajorityOfNodesDownIsRefused(t *testing.T) {
 }
 
 func TestSilentNodeIsBoundedByTheNodeTimeout(t *testing.T) {
+	t.Parallel()
 	c := start(t, 4)
 	const ttl = 4 * time.Second
 	nodes := append(c.clients(t), locktest.Dial(t, locktest.Silent(t)))
@@ -179,7 +180,8 @@ func TestSilentNodeIsBoundedByTheNodeTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It has to wait for the node that does not answer, and no longer.
-	if limit := redlock.NodeTimeout(ttl); took < limit/2 || took > 4*limit {
+	// go-redis by itself would wait for 5 s.
+	if limit := redlock.NodeTimeout(ttl); took < limit/2 || took > ttl {
 		t.Errorf("acquire took %v, want about the node timeout, %v", took, limit)
 	}
 	if err := a.Release(t.Context()); err != nil {
@@ -190,12 +192,13 @@ func TestSilentNodeIsBoundedByTheNodeTimeout(t *testing.T) {
 // Three of five do not answer: their keys may exist or come to exist, so it is not
 // known whether a majority holds it; what can be freed is.
 func TestSilentMajorityIsUnknown(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2)
 	nodes := c.clients(t)
 	for range 3 {
 		nodes = append(nodes, locktest.Dial(t, locktest.Silent(t)))
 	}
-	l := build(t, time.Second, nodes)
+	l := build(t, 4*time.Second, nodes)
 	began := time.Now()
 	_, err := l.Acquire(t.Context(), lock.Request{Key: key, Owner: "A", Wait: time.Minute})
 	if !errors.Is(err, lock.ErrUnknown) || lock.Certain(err) {
@@ -234,7 +237,8 @@ func TestLostAnswersThatAreCleanedUpAreRefused(t *testing.T) {
 // The answers are kept back until the keys have expired, as when the process is
 // stopped with them in its sockets.
 func TestMajorityTooLateIsRefusedAndFreed(t *testing.T) {
-	const ttl = 100 * time.Millisecond
+	t.Parallel()
+	const ttl = 3 * time.Second
 	c := start(t, 3)
 	nodes := c.clients(t)
 	deletes := atomic.Int32{}
@@ -260,7 +264,8 @@ func TestMajorityTooLateIsRefusedAndFreed(t *testing.T) {
 
 // Late by the client's clock while the keys still exist.
 func TestLateMajorityWithLiveKeysIsFreed(t *testing.T) {
-	const ttl = 400 * time.Millisecond
+	t.Parallel()
+	const ttl = 3 * time.Second
 	c := start(t, 3)
 	nodes := c.clients(t)
 	began := time.Now()
@@ -342,6 +347,7 @@ func TestReleaseTellsTheTruth(t *testing.T) {
 }
 
 func TestSameServerTwiceIsRefused(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2)
 	one, two := c.servers[0], c.servers[1]
 	_, err := redlock.New(locktest.Env(time.Minute, one.Client(t), two.Client(t), one.Client(t)))
@@ -360,8 +366,9 @@ func TestSameServerTwiceIsRefused(t *testing.T) {
 }
 
 func TestWatchdogExtendsOnAMajorityAndNoticesItsLoss(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3)
-	const ttl = 600 * time.Millisecond
+	const ttl = 1500 * time.Millisecond
 	beats := &beats{extended: make(chan bool, 1000)}
 	env := locktest.Env(ttl, c.clients(t)...)
 	env.Extended = beats

@@ -224,10 +224,11 @@ func await(t *testing.T, what string, c <-chan struct{}) {
 }
 
 func TestWatchdogOutlivesTheTTLAndStopsAtRelease(t *testing.T) {
+	t.Parallel()
 	server := locktest.Start(t)
 	c := server.Client(t)
 	o := newObserver()
-	const ttl = 600 * time.Millisecond
+	const ttl = 1200 * time.Millisecond
 	env := locktest.Env(ttl, c)
 	env.Extended = o
 	l := build(t, token.NewWatchdog, env)
@@ -271,6 +272,7 @@ func TestWatchdogOutlivesTheTTLAndStopsAtRelease(t *testing.T) {
 }
 
 func TestWatchdogNoticesLoss(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	server := locktest.Start(t)
 	o := newObserver()
@@ -288,9 +290,10 @@ func TestWatchdogNoticesLoss(t *testing.T) {
 }
 
 func TestWatchdogNoticesThatTheServerIsGone(t *testing.T) {
+	t.Parallel()
 	server := locktest.Start(t)
 	o := newObserver()
-	env := locktest.Env(300*time.Millisecond, server.Client(t))
+	env := locktest.Env(600*time.Millisecond, server.Client(t))
 	env.Extended = o
 	a := acquire(t, build(t, token.NewWatchdog, env), "A")
 	deadline := a.Deadline()
@@ -305,9 +308,10 @@ func TestWatchdogNoticesThatTheServerIsGone(t *testing.T) {
 }
 
 func TestWatchdogCloseStopsWithoutReleasing(t *testing.T) {
+	t.Parallel()
 	server := locktest.Start(t)
 	c := server.Client(t)
-	l, err := token.NewWatchdog(locktest.Env(300*time.Millisecond, c))
+	l, err := token.NewWatchdog(locktest.Env(900*time.Millisecond, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,6 +340,7 @@ func TestWatchdogCloseStopsWithoutReleasing(t *testing.T) {
 // The process stops with the answer in its socket: here the answer is kept back for
 // longer than the TTL.
 func TestWatchdogRefusesAGrantThatCameTooLateAndTokenDoesNot(t *testing.T) {
+	t.Parallel()
 	const ttl = 50 * time.Millisecond
 	late := func(t *testing.T) (lock.Env, *redis.Client) {
 		server := locktest.Start(t)
@@ -361,6 +366,7 @@ func TestWatchdogRefusesAGrantThatCameTooLateAndTokenDoesNot(t *testing.T) {
 }
 
 func TestFencesIncreaseAcrossReleaseAndExpiry(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	server := locktest.Start(t)
 	c := server.Client(t)
@@ -460,6 +466,7 @@ func TestReentrantCounts(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	primary := locktest.Start(t)
 	c := primary.Client(t)
@@ -498,7 +505,7 @@ func TestWait(t *testing.T) {
 
 	// The replica goes while the lock is held: the extension is executed and not
 	// acknowledged.
-	long := build(t, token.NewWait, locktest.Env(ttl, c))
+	long := build(t, token.NewWait, locktest.Env(6*time.Second, c))
 	b := acquire(t, long, "C")
 	before := b.Deadline()
 	replica.Kill()
@@ -508,6 +515,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestWaitNeedsAConnectionOfItsOwn(t *testing.T) {
+	t.Parallel()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer cluster.Close()
 	if _, err := token.NewWait(locktest.Env(time.Second, cluster)); err == nil {

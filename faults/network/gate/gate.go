@@ -78,8 +78,17 @@ type item struct {
 	Held
 	hold     *hold
 	let      chan struct{} // closed when it may pass
-	answered bool
-	lost     bool
+	done     chan struct{} // closed when it was answered or never will be
+	answered bool          // of what done is closed for
+}
+
+func (it *item) end(answered bool) {
+	select {
+	case <-it.done:
+	default:
+		it.answered = answered
+		close(it.done)
+	}
 }
 
 // notify wakes whoever awaits a change. The caller holds mu.
@@ -144,7 +153,7 @@ func (g *gate) keep(c *conn, cmd command, reply bool) *item {
 		g.items++
 		it := &item{
 			Held: Held{ID: g.items, Conn: c.id, Command: cmd.name, Args: cmd.args, Reply: reply},
-			hold: h, let: make(chan struct{}),
+			hold: h, let: make(chan struct{}), done: make(chan struct{}),
 		}
 		h.taken++
 		h.waiting = append(h.waiting, it)
@@ -177,15 +186,14 @@ func (g *gate) swallowed(d *drop) {
 func (g *gate) answered(it *item) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	it.answered = true
-	g.notify()
+	it.end(true)
 }
 
 // lose ends an item whose connection has ended.
 func (g *gate) lose(it *item) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	it.lost = true
+	it.end(false)
 	it.hold.waiting = slices.DeleteFunc(it.hold.waiting, func(x *item) bool { return x == it })
 	g.notify()
 }

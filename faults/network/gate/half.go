@@ -34,6 +34,7 @@ type half struct {
 	held    *item
 	last    []byte  // last piece of the held frame
 	holding command // the held command
+	latest  *item   // commands: the last item that was let go
 
 	eof     bool // the input has ended
 	farGone bool // the other side has ended
@@ -65,6 +66,18 @@ func (h *half) pipe(stub *toxics.ToxicStub) {
 	for {
 		h.work()
 		if h.over() {
+			if h.latest == nil || h.closing {
+				break
+			}
+			// The client is gone; its server is not to hear of it in the middle of the
+			// command that was let go, nor are we to miss the answer.
+			select {
+			case <-stub.Interrupt:
+				return
+			case <-h.latest.done:
+			case <-far:
+			case <-time.After(lastWords):
+			}
 			break
 		}
 		// A nil channel is never ready.
@@ -185,6 +198,7 @@ func (h *half) abandon() {
 func (h *half) letGo() {
 	if h.commands {
 		h.conn.send(h.holding, h.held)
+		h.latest = h.held
 	}
 	// A latency toxic behind this one counts from the time of release.
 	h.emit(h.last, time.Now())

@@ -206,13 +206,15 @@ func next(r *http.Request, g *gate) (any, error) {
 	if it.Reply || r.FormValue("answer") == "" {
 		return it.Held, nil
 	}
-	err = g.await(r.Context(), func() (bool, error) {
-		if it.lost && !it.answered {
-			return false, errLost
-		}
-		return it.answered, nil
-	})
-	return it.Held, err
+	select {
+	case <-it.done:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	if !it.answered {
+		return nil, errLost
+	}
+	return it.Held, nil
 }
 
 func waitDrop(r *http.Request, g *gate) (any, error) {

@@ -1,0 +1,56 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"lockstress/faults/network"
+	"lockstress/internal/proc"
+	"lockstress/worker"
+)
+
+// TestMain lets the test binary be every process of a run, as the real command is.
+func TestMain(m *testing.M) {
+	worker.Quiet()
+	if len(os.Args) != 2 {
+		os.Exit(m.Run())
+	}
+	var err error
+	switch os.Args[1] {
+	case WorkerCommand:
+		err = worker.Run(context.Background(), os.Stdin, os.Stdout)
+	case ProxyCommand:
+		err = network.Serve(context.Background(), os.Stdout, os.Stdin, nil)
+	case GuardianCommand:
+		err = proc.Guardian(os.Stdin)
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("redis-server is not on the PATH")
+		}
+		t.Skip("redis-server is not on the PATH: make setup")
+	}
+}
+
+func self(t *testing.T) []string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{path}
+}

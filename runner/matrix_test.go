@@ -1,0 +1,175 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstress/results"
+)
+
+// trials of each cell: STRESS_TRIALS, or few.
+func trials(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv("STRESS_TRIALS")
+	if s == "" {
+		return 2
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("STRESS_TRIALS=%s: give a number from 1", s)
+	}
+	return n
+}
+
+// quietly implements [Progress] for tests: it speaks when something is wrong.
+type quietly struct{ t *testing.T }
+
+func (q quietly) Planned(int)       {}
+func (q quietly) Began(string, int) {}
+func (q quietly) Ended(cell string, n int, o results.Trial) {
+	if o.Error != "" || !o.Exercised {
+		q.t.Logf("%s, trial %d: error %q, exercised %v, why %q", cell, n, o.Error, o.Exercised, o.Why)
+	}
+}
+
+func options(t *testing.T) Options {
+	return Options{
+		Trials: trials(t), Seed: 1, TTL: 500 * time.Millisecond, Workers: 2, Parallel: 4,
+		CheckTimeout: 10 * time.Second, Out: t.TempDir(), Self: self(t),
+	}
+}
+
+// expectation says what every trial of a cell must show. A property in neither list
+// may hold or not apply, but not be violated.
+type expectation struct {
+	lock, guard, scenario, workload string
+	violated, holds                 string // properties, separated by spaces
+	figures                         map[string]float64
+}
+
+// The outcomes that are documented for these failures. Each must show in every
+// trial: they are choreographies, not luck.
+var documented = []expectation{
+	{lock: "none", scenario: "contention", violated: "resource"},
+	{lock: "naive", scenario: "contention", holds: "lease mutex resource"},
+	{lock: "setnx", scenario: "contention", holds: "lease mutex resource"},
+	{lock: "check-del", scenario: "contention", holds: "lease mutex resource"},
+	{lock: "token", scenario: "contention", holds: "lease mutex resource"},
+	{lock: "watchdog", scenario: "contention", holds: "lease mutex resource"},
+	{lock: "fenced", scenario: "contention", holds: "lease mutex resource fencing"},
+	{lock: "fenced", guard: "fenced", scenario: "contention", holds: "lease mutex resource fencing"},
+	{lock: "redlock", scenario: "contention", holds: "lease mutex resource"},
+	{lock: "none", scenario: "contention", workload: "wallet", violated: "resource",
+		figures: map[string]float64{"resource.final_value": 90, "resource.lost_updates": 2}},
+	{lock: "token", scenario: "contention", workload: "wallet", holds: "lease mutex resource",
+		figures: map[string]float64{"resource.final_value": 70, "resource.lost_updates": 0}},
+
+	{lock: "naive", scenario: "expiry_midop", violated: "lease mutex resource", figures: map[string]float64{"resource.oversold_units": 1}},
+	{lock: "check-del", scenario: "expiry_midop", violated: "mutex resource", holds: "lease"},
+	{lock: "token", scenario: "expiry_midop", violated: "mutex resource", holds: "lease", figures: map[string]float64{"resource.oversold_units": 1}},
+	{lock: "redlock", scenario: "expiry_midop", violated: "mutex resource", holds: "lease"},
+	{lock: "watchdog", scenario: "expiry_midop", holds: "lease mutex resource", figures: map[string]float64{"resource.oversold_units": 0}},
+	{lock: "setnx", scenario: "expiry_midop", holds: "lease mutex resource"},
+
+	{lock: "token", scenario: "gc_pause", violated: "mutex resource", holds: "lease"},
+	{lock: "watchdog", scenario: "gc_pause", violated: "mutex resource", figures: map[string]float64{"resource.oversold_units": 1}},
+	{lock: "redlock", scenario: "gc_pause", violated: "mutex resource", holds: "lease"},
+	{lock: "fenced", guard: "fenced", scenario: "gc_pause", violated: "mutex", holds: "resource fencing",
+		figures: map[string]float64{"resource.stale_writes_refused": 1, "resource.oversold_units": 0}},
+	{lock: "setnx", scenario: "gc_pause", holds: "lease mutex resource"},
+
+	{lock: "naive", scenario: "late_release", violated: "lease mutex"},
+	{lock: "check-del", scenario: "late_release", violated: "lease mutex"},
+	{lock: "token", scenario: "late_release", holds: "lease mutex resource"},
+	{lock: "watchdog", scenario: "late_release", holds: "lease mutex resource"},
+	{lock: "redlock", scenario: "late_release", holds: "lease mutex resource"},
+
+	{lock: "token", scenario: "failover/promote", violated: "lease mutex"},
+	{lock: "fenced", guard: "fenced", scenario: "failover/promote", violated: "lease mutex fencing"},
+	{lock: "redlock", scenario: "failover/promote", holds: "lease mutex resource"},
+	{lock: "token", scenario: "failover/sentinel", violated: "lease mutex"},
+}
+
+func TestDocumentedOutcomes(t *testing.T) {
+	needRedis(t)
+	o := options(t)
+	r := plan(t, o)
+	for i := range r.Cells {
+		c, want := &r.Cells[i], documented[i]
+		t.Run(fmt.Sprintf("%s,%s,%s,%s", c.Lock, c.Guard, c.Scenario, c.Workload), func(t *testing.T) {
+			if len(c.Trials) != o.Trials {
+				t.Fatalf("%d of %d trials were run", len(c.Trials), o.Trials)
+			}
+			for j := range c.Trials {
+				want.compare(t, &c.Trials[j])
+			}
+		})
+	}
+}
+
+// plan runs exactly the documented cells in one run.
+func plan(t *testing.T, o Options) *results.Run {
+	t.Helper()
+	var cells []Cell
+	for _, d := range documented {
+		one := o
+		one.Locks, one.Scenarios = []string{d.lock}, []string{d.scenario}
+		one.Guards, one.Workloads = []string{or(d.guard, "none")}, []string{or(d.workload, "stock")}
+		planned, err := Plan(one)
+		if err != nil || len(planned) != 1 || planned[0].Skipped != "" {
+			t.Fatalf("planning %+v: %+v, %v", d, planned, err)
+		}
+		cells = append(cells, planned...)
+	}
+	r, err := perform(t.Context(), o, cells, quietly{t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func (e expectation) compare(t *testing.T, trial *results.Trial) {
+	t.Helper()
+	if trial.Error != "" || !trial.Exercised {
+		t.Errorf("trial %d: error %q, exercised %v %s", trial.N, trial.Error, trial.Exercised, trial.Why)
+		return
+	}
+	violated, holds := strings.Fields(e.violated), strings.Fields(e.holds)
+	for _, p := range trial.Properties {
+		want := results.Verdict("")
+		for _, name := range violated {
+			if name == p.Name {
+				want = results.Violated
+			}
+		}
+		for _, name := range holds {
+			if name == p.Name {
+				want = results.Holds
+			}
+		}
+		switch {
+		case want != "" && p.Verdict != want:
+			t.Errorf("trial %d: %s is %s, want %s: %s", trial.N, p.Name, p.Verdict, want, p.Reason)
+		case p.Verdict == results.Unknown:
+			t.Errorf("trial %d: %s is unknown: %s", trial.N, p.Name, p.Reason)
+		}
+	}
+	for name, want := range e.figures {
+		property, figure, _ := strings.Cut(name, ".")
+		p, _ := trial.Property(property)
+		if got, ok := p.Figures[figure]; !ok || got != want {
+			t.Errorf("trial %d: figure %s is %v (there: %v), want %v", trial.N, name, got, ok, want)
+		}
+	}
+}
