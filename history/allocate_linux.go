@@ -14,3 +14,7 @@ func allocate(f *os.File, offset, length int64) error {
 	}
 	return err
 }
+
+// populate makes pages present and writable. A kernel before 5.14 cannot: then each
+// page is made present when it is first written, which is only slower.
+func populate(b []byte) { unix.Madvise(b, unix.MADV_POPULATE_WRITE) }

@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 		err = worker.Run(context.Background(), os.Stdin, os.Stdout)
 	case ProxyCommand:
 		err = network.Serve(context.Background(), os.Stdout, os.Stdin, nil)
+	case coordinatorCommand:
+		err = coordinate()
 	case GuardianCommand:
 		err = proc.Guardian(os.Stdin)
 	default:
