@@ -84,7 +84,9 @@ func (v *view) leased(d *hold) (from, to int64) {
 // left of their keys when they have found out.
 func (v *view) leaseOps() []porcupine.Operation {
 	var ops []porcupine.Operation
+	ends := map[string]int64{}
 	for _, d := range v.grants() {
+		ends[d.key] = v.end + 1
 		at := func(call, ret int64, in lockInput) {
 			in.key, in.owner, in.hold = d.key, d.owner, d.id
 			ops = append(ops, porcupine.Operation{ClientId: d.acquire.Process, Call: call, Return: ret, Input: in})
@@ -104,6 +106,11 @@ func (v *view) leaseOps() []porcupine.Operation {
 		if d.lost != history.Never {
 			at(d.lost, history.Never, lockInput{step: free, text: fmt.Sprintf("client %d: told that hold %d is lost", d.client, d.id)})
 		}
+	}
+	for key, t := range ends {
+		ops = append(ops, porcupine.Operation{
+			ClientId: history.Nemesis, Call: t, Return: t, Input: lockInput{step: over, key: key, text: "the end"},
+		})
 	}
 	return ops
 }

@@ -17,8 +17,9 @@ type lockStep uint8
 const (
 	grant  lockStep = iota // legal iff the lock is free or its holder's own
 	extend                 // legal iff held; the lease now ends with this segment
-	free                   // frees the lock if held, else does nothing
-	expire                 // frees the lock if held and in this segment, else does nothing
+	free                   // frees the lock, which must be held
+	expire                 // frees the lock, which must be held and in this segment
+	over                   // the end, after which free and expire do nothing
 )
 
 // lockInput is an operation of the lock model. The model is the same for mutex and
@@ -37,6 +38,7 @@ type lockInput struct {
 type held struct {
 	owner int
 	grips []grip // by rising hold; more than one after a re-entry
+	over  bool
 }
 
 type grip struct {
@@ -49,15 +51,19 @@ func (s *held) find(hold int64) (int, bool) {
 }
 
 func (s *held) without(at int) *held {
-	if len(s.grips) == 1 {
+	if len(s.grips) == 1 && !s.over {
 		return unlocked
 	}
-	return &held{s.owner, slices.Delete(slices.Clone(s.grips), at, at+1)}
+	return &held{s.owner, slices.Delete(slices.Clone(s.grips), at, at+1), s.over}
 }
 
 var unlocked = &held{}
 
 // lockModel is a lock with owners, for Porcupine.
+//
+// A release or expiry that finds nothing to free does nothing, and as it has no end it
+// can be said to come last. The model insists on that: it is the same, and the search
+// need not try to do nothing at every other moment.
 var lockModel = porcupine.Model{
 	Partition: byKey(func(in any) string { return in.(lockInput).key }),
 	Init:      func() any { return unlocked },
@@ -68,11 +74,11 @@ var lockModel = porcupine.Model{
 		case grant:
 			switch {
 			case len(s.grips) == 0:
-				return true, &held{in.owner, []grip{{hold: in.hold}}}
+				return true, &held{in.owner, []grip{{hold: in.hold}}, s.over}
 			case s.owner != in.owner:
 				return false, s
 			}
-			return true, &held{s.owner, slices.Insert(slices.Clone(s.grips), at, grip{hold: in.hold})}
+			return true, &held{s.owner, slices.Insert(slices.Clone(s.grips), at, grip{hold: in.hold}), s.over}
 		case extend:
 			if !has {
 				return false, s
@@ -82,7 +88,7 @@ var lockModel = porcupine.Model{
 			}
 			next := slices.Clone(s.grips)
 			next[at].segment = in.segment
-			return true, &held{s.owner, next}
+			return true, &held{s.owner, next, s.over}
 		case expire:
 			if has && s.grips[at].segment == in.segment {
 				return true, s.without(at)
@@ -91,12 +97,14 @@ var lockModel = porcupine.Model{
 			if has {
 				return true, s.without(at)
 			}
+		case over:
+			return true, &held{s.owner, s.grips, true}
 		}
-		return true, s
+		return s.over, s
 	},
 	Equal: func(a, b any) bool {
 		s, t := a.(*held), b.(*held)
-		return s == t || slices.Equal(s.grips, t.grips) && (len(s.grips) == 0 || s.owner == t.owner)
+		return s == t || s.over == t.over && slices.Equal(s.grips, t.grips) && (len(s.grips) == 0 || s.owner == t.owner)
 	},
 	Hash: func(state any) uint64 {
 		var h uint64

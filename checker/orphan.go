@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"slices"
 
 	"lockstress/history"
@@ -82,12 +83,13 @@ func (j *judge) orphan() Finding {
 		if w.nodes > j.servers() && len(stays) > 1 {
 			// A failover: the key is gone as soon as it is gone anywhere, and if it
 			// never is, the old server may be the one that has it still.
-			s := slices.MinFunc(stays, func(a, b stay) int { return int(min(max(a.until-b.until, -1), 1)) })
+			s := slices.MinFunc(stays, func(a, b stay) int { return cmp.Compare(a.until, b.until) })
 			s.doubtful = true
 			stays = []stay{s}
 		}
-		slices.SortFunc(stays, func(a, b stay) int { return int(min(max(b.until-a.until, -1), 1)) })
-		need := min(j.blocking(), j.servers())
+		slices.SortFunc(stays, func(a, b stay) int { return cmp.Compare(b.until, a.until) })
+		// On fewer servers it blocks nobody.
+		need := j.blocking()
 		if len(stays) < need {
 			continue
 		}

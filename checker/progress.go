@@ -170,7 +170,9 @@ func (v *view) selfBlocked() (d, own *hold) {
 			last[d.key] = map[int]*hold{}
 		}
 		own := last[d.key][d.owner]
-		if own != nil && d.acquire.Outcome != history.Info {
+		// A client that goes on under a new number has met an unknown outcome, and may
+		// not know how to give back the hold of before.
+		if own != nil && d.acquire.Outcome != history.Info && own.acquire.Process == d.acquire.Process {
 			from, to := v.belief(own)
 			_, lease := v.leased(own)
 			covered := from <= d.acquire.Invoke && d.acquire.Return <= to

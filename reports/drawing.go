@@ -167,12 +167,21 @@ func longest(s string, fits func(string) bool) int {
 	return end
 }
 
-// shorten cuts a text to fit, with an ellipsis.
+// shorten cuts a text to fit, with an ellipsis in its middle: names of a kind differ
+// at their ends as often as at their starts.
 func shorten(style text.Style, s string, room vg.Length) string {
 	if style.Width(s) <= room {
 		return s
 	}
-	return strings.TrimSpace(s[:longest(s, func(head string) bool { return style.Width(head+"…") <= room })]) + "…"
+	runes := []rune(s)
+	for keep := len(runes) - 1; keep > 0; keep-- {
+		head := (keep + 1) / 2
+		short := strings.TrimSpace(string(runes[:head])) + "…" + strings.TrimSpace(string(runes[len(runes)-keep+head:]))
+		if style.Width(short) <= room {
+			return short
+		}
+	}
+	return "…"
 }
 
 // fillText writes with paper behind the letters, so that no line of a grid runs

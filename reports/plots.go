@@ -47,6 +47,8 @@ func Plots(dir string, run *results.Run) ([]Plot, error) {
 	for _, s := range sketches(run) {
 		p := s.Plot
 		if p.Absent == "" {
+			// File systems end at 255 bytes, and a lock may be a whole command line.
+			s.file = s.file[:min(len(s.file), 120)]
 			base := s.file
 			for n := 2; used[base]; n++ {
 				base = fmt.Sprintf("%s-%d", s.file, n)

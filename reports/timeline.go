@@ -116,7 +116,7 @@ func story(c *results.Cell, t *results.Trial) (title, subtitle, caption string, 
 	times := c.Count("mutex")
 	subtitle = fmt.Sprintf("Trial %d of %d, seed %d, lock key %s", t.N, len(c.Trials), t.Seed, tl.Key)
 	if times.Violated > 0 {
-		subtitle += fmt.Sprintf("; mutex broken in %d of the %s judged", times.Violated, plural(times.Holds+times.Violated+times.Unknown, "trial", "trials"))
+		subtitle += fmt.Sprintf("; mutex broken in %d of %s judged", times.Violated, plural(times.Holds+times.Violated+times.Unknown, "trial", "trials"))
 	}
 	if tl.Cut {
 		subtitle += ". Part of the trial, around the violation"
@@ -449,9 +449,10 @@ func labelledBar(canvas draw.Canvas, from, to, at, half vg.Length, fill color.Co
 	}
 	within, beside := boldStyle(8.5, color.White), textStyle(8.5, ink)
 	left, right := from-canvas.Min.X-8, canvas.Max.X-to-8
+	inside := to - from - 8
 	switch {
-	case within.Width(text)+8 <= to-from:
-		canvas.FillText(within, vg.Point{X: from + 4, Y: at - 3}, text)
+	case within.Width(text) <= inside || inside >= max(left, right):
+		canvas.FillText(within, vg.Point{X: from + 4, Y: at - 3}, shorten(within, text, inside))
 	case beside.Width(text) <= right || right >= left:
 		canvas.FillText(beside, vg.Point{X: to + 5, Y: at - 3}, shorten(beside, text, right))
 	default:

@@ -149,7 +149,7 @@ func (n *Node) linkUp(ctx context.Context) error {
 	if r["master_link_status"] != "up" {
 		return fmt.Errorf("the link of %s (%s) to its primary is %s", n.Name, n.Addr, r["master_link_status"])
 	}
-	if got, want := net.JoinHostPort(r["master_host"], r["master_port"]), n.follows(); got != want {
+	if got, want := net.JoinHostPort(r["master_host"], r["master_port"]), n.follows(); want != "" && got != want {
 		return fmt.Errorf("%s (%s) follows %s, not %s as it was told", n.Name, n.Addr, got, want)
 	}
 	return nil

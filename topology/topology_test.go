@@ -370,13 +370,14 @@ func TestCutReplication(t *testing.T) {
 
 func TestSentinelFailover(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		linker Linker
-		cut    bool
-	}{{"direct", nil, false}, {"linked", &forwarder{}, true}} {
+		name     string
+		linker   Linker
+		cut      bool
+		replicas int
+	}{{"direct", nil, false, 2}, {"linked", &forwarder{}, true, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			top := start(t, Spec{Kind: Sentinel}, c.linker)
+			top := start(t, Spec{Kind: Sentinel, Replicas: c.replicas}, c.linker)
 			healthy(t, top)
 			if len(top.Sentinels()) != 3 {
 				t.Fatalf("%d Sentinels", len(top.Sentinels()))
@@ -411,6 +412,11 @@ func TestSentinelFailover(t *testing.T) {
 			}
 			if top.Healthy(ctx) == nil {
 				t.Error("healthy after a failover")
+			}
+			for _, n := range top.Replicas() {
+				if n != old && n.follows() != now.Announced() {
+					t.Errorf("%s is thought to follow %s", n.Name, n.follows())
+				}
 			}
 		})
 	}

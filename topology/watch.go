@@ -79,15 +79,25 @@ func (w *watch) setTimeout(s *sentinelClient, d time.Duration) {
 	s.client.Do(w.ctx, "SENTINEL", "SET", MasterName, "failover-timeout", d.Milliseconds())
 }
 
+// switchTo takes note of the primary that the Sentinels have chosen. They make the
+// other replicas follow its announced address. What becomes of the old primary is
+// open: if it is dead it will not know that it was replaced.
 func (t *Topology) switchTo(addr string) {
-	n := t.NodeAt(addr)
-	if n == nil {
-		return
+	now, old := t.NodeAt(addr), t.Primary()
+	if now == nil || now == old {
+		return // the other Sentinels say so too
 	}
-	n.setFollow("")
+	for _, n := range t.nodes {
+		switch n {
+		case now, old:
+			n.setFollow("")
+		default:
+			n.setFollow(addr)
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.primary = n
+	t.primary = now
 }
 
 // changed returns a channel that is closed at the next change of the primary.

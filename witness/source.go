@@ -145,7 +145,9 @@ func (w *Witness) read(ctx context.Context, c *source, ready func()) (begun bool
 			switch {
 			case len(l.args) == 2 && strings.EqualFold(l.args[0], "ECHO") && strings.HasPrefix(l.args[1], "lockstress-"):
 				w.tracker.line(l, at)
-				w.reach(l.args[1])
+				if begun { // else what came before it is in the snapshot, yet to come
+					w.reach(l.args[1])
+				}
 			case begun && len(l.args) == 5 && l.args[3] == mark:
 				w.tracker.line(l, at)
 				w.tracker.skip() // the snapshot once more, its answer having been lost

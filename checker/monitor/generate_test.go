@@ -323,7 +323,7 @@ func (c *tally) add(r Result) {
 func (c *tally) check(t *testing.T) {
 	t.Helper()
 	t.Logf("%d legal, %d illegal, %d unknown, %d skipped", c.legal, c.illegal, c.unknown, c.skipped)
-	if all := c.legal + c.illegal; c.legal*10 < all || c.illegal*10 < all {
+	if all := c.legal + c.illegal; c.legal*20 < all || c.illegal*20 < all {
 		t.Errorf("one-sided: %d legal, %d illegal", c.legal, c.illegal)
 	}
 }

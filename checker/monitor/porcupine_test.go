@@ -41,7 +41,8 @@ type leaseState struct {
 	begun       uint64 // operations that began or prolonged a segment
 }
 
-// expiry is an operation that no client sees: the end of the segment that op began.
+// expiry is an operation that no client sees: the segment that op began may end or, if
+// must, has ended or was prolonged.
 type expiry struct {
 	op          LockOp
 	bit         int
@@ -66,11 +67,11 @@ var lockModel = porcupine.Model{
 		op := in.op
 		mine := s.holder != 0 && s.holder == op.Hold
 		if x := in.expiry; x != nil {
-			// Not before its segment has begun, since then it would evade.
-			if x.must && s.begun&(1<<x.bit) == 0 {
-				return false, s
+			if x.must {
+				// Not before its segment has begun, since then it would evade.
+				return s.begun&(1<<x.bit) != 0 && !(mine && x.late >= s.late), s
 			}
-			if mine && (x.early >= s.early && !x.must || x.must && x.late >= s.late) {
+			if mine && x.early >= s.early {
 				s.holder = 0
 			}
 			return true, s
@@ -131,7 +132,7 @@ func searchLock(ops []LockOp, rules LockRules, lease *LeaseRules) Result {
 		if lease.Latest && x.late < Never {
 			x := x
 			x.must = true
-			list = append(list, porcupine.Operation{Input: lockInput{op: op, expiry: &x}, Call: x.early, Return: x.late})
+			list = append(list, porcupine.Operation{Input: lockInput{op: op, expiry: &x}, Call: op.Invoke, Return: x.late})
 		}
 	}
 	return linearizable(lockModel, list)
@@ -309,6 +310,7 @@ func TestSemaphoreAgrees(t *testing.T) {
 func TestMutexAgrees(t *testing.T) {
 	agree(t, func(r *rand.Rand) lockCase {
 		s := smallShape(r)
+		s.width = 1 + r.IntN(4)
 		c := lockCase{ops: lockHistory(r, s, false), ends: map[int64]int64{}}
 		if s.keys == 1 && chance(r, 30) {
 			op := c.ops
@@ -348,7 +350,7 @@ func TestFencingAgrees(t *testing.T) {
 			g := &grants[i]
 			g.Invoke, g.Return = s.interval(r, at, OK)
 			g.Token, g.Key = int64(i*3), int32(r.IntN(s.keys))
-			if chance(r, 6) {
+			if chance(r, 15) {
 				g.Token += int64(r.IntN(13) - 6)
 			}
 		}
@@ -366,6 +368,7 @@ func TestFencingAgrees(t *testing.T) {
 func TestFencedLockAgrees(t *testing.T) {
 	agree(t, func(r *rand.Rand) lockCase {
 		s := smallShape(r)
+		s.width, s.pause = 1+r.IntN(3), 4+r.IntN(8)
 		c := lockCase{ops: lockHistory(r, s, false), rules: s.rules(r)}
 		c.tokens = make([]int64, len(c.ops))
 		for i := range c.ops {

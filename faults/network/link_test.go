@@ -136,9 +136,9 @@ func TestLatency(t *testing.T) {
 // this test: so the proxy runs in a process of its own, whose race reports are searched
 // for our package.
 func TestInterruptLosesNothing(t *testing.T) {
-	const clients, least, rounds = 2, 20_000, 5
+	const clients, least, rounds = 2, 20_000, 4
 	reports := t.TempDir()
-	t.Setenv("GORACE", "exitcode=0 log_path="+filepath.Join(reports, "race"))
+	t.Setenv("GORACE", "atexit_sleep_ms=0 exitcode=0 log_path="+filepath.Join(reports, "race"))
 	proxy := startProxy(t)
 	link, err := proxy.Link("busy", redisAddr(t))
 	ok(t, err)
@@ -151,9 +151,15 @@ func TestInterruptLosesNothing(t *testing.T) {
 		c := dial(t, link.Addr())
 		c.SetDeadline(time.Now().Add(60 * time.Second))
 		key := fmt.Sprint("busy", i)
+		window, dead := make(chan struct{}, 8), make(chan struct{}) // batches on their way
 		traffic.Go(func() {
 			batch := strings.Repeat(wire("INCR", key), 500)
 			for sent, more := 0, true; more || sent < least; sent += 500 {
+				select {
+				case window <- struct{}{}:
+				case <-dead:
+					return
+				}
 				if _, err := io.WriteString(c, batch); err != nil {
 					t.Error(err)
 					return
@@ -167,6 +173,7 @@ func TestInterruptLosesNothing(t *testing.T) {
 			io.WriteString(c, wire("ECHO", "end"))
 		})
 		traffic.Go(func() {
+			defer close(dead)
 			for i := 1; ; i++ {
 				v, err := resp.Read(c.r)
 				if err != nil || (v.Str != fmt.Sprint(i) && (v.Str != "end" || i <= least)) {
@@ -176,6 +183,9 @@ func TestInterruptLosesNothing(t *testing.T) {
 				}
 				if v.Str == "end" {
 					return
+				}
+				if i%500 == 0 {
+					<-window
 				}
 			}
 		})

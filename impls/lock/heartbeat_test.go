@@ -164,6 +164,11 @@ func TestHeartbeatBoundsAnExtensionThatHangs(t *testing.T) {
 		if d := time.Since(f.began); d != 12*time.Second {
 			t.Errorf("lost after %v, want at the deadline although an extension was out", d)
 		}
+		synctest.Wait()
+		cut := context.DeadlineExceeded.Error()
+		wantLog(t, f,
+			"4s extending o", "4s sent", "8s extended o: "+cut,
+			"9s extending o", "9s sent", "12s extended o: "+cut, "12s lost o")
 	})
 }
 

@@ -346,6 +346,23 @@ func TestReleaseTellsTheTruth(t *testing.T) {
 	}
 }
 
+// One of three denies and one is down: whether the majority was ours is not known.
+func TestReleaseWithADenialAndANodeDownIsUnknown(t *testing.T) {
+	c := start(t, 3)
+	a, err := build(t, time.Minute, c.clients(t)).Acquire(t.Context(), request("A"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.put(t, "B", 1)
+	c.servers[2].Kill()
+	if err := a.Extend(t.Context()); !errors.Is(err, lock.ErrRefused) {
+		t.Errorf("extend: %v, want ErrRefused", err)
+	}
+	if err := a.Release(t.Context()); !errors.Is(err, lock.ErrUnknown) {
+		t.Errorf("release: %v, want ErrUnknown", err)
+	}
+}
+
 func TestSameServerTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	c := start(t, 2)
