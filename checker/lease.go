@@ -18,7 +18,7 @@ func (j *judge) lease() Finding {
 		return finding(results.NotApplicable, nil, "this control takes no lock")
 	}
 	found := sweepKeys(j.grants(), j.leased)
-	return j.exclusion(found, (*view).leaseOps, j.leased,
+	return j.exclusion(found, (*view).leaseOps, (*view).leaseOpsDrawn, j.leased,
 		"client %d was granted hold %d at %s, before the lease of client %d in hold %d, granted at %s, could have ended; such grants: %d")
 }
 
@@ -71,9 +71,10 @@ func (v *view) leased(d *hold) (from, to int64) {
 	return from, min(to, v.end+1)
 }
 
-// leaseOps translates leases to operations of the lock model. The end of a lease is
-// an operation of its own: a release may take effect at any time from its invocation
-// on, whatever its answer; a segment may expire at any time from its earliest end on.
+// leaseOpsDrawn translates leases to operations of the lock model. The end of a lease
+// is an operation of its own: a release may take effect at any time from its
+// invocation on, whatever its answer; a segment may expire at any time from its
+// earliest end on.
 //
 // There is deliberately no latest end. It would matter only for an extension that
 // answers ok after it, and then only if nobody else was granted the lock in between
@@ -82,32 +83,54 @@ func (v *view) leased(d *hold) (from, to int64) {
 //
 // The word that the lease is lost counts as a release: some locks remove what is
 // left of their keys when they have found out.
-func (v *view) leaseOps() []porcupine.Operation {
+func (v *view) leaseOpsDrawn() []porcupine.Operation { return v.translateLeases(true) }
+
+// leaseOps is the same with one end per hold, the one that can come first. The others
+// add nothing: what ends a lease at some time, the first could have ended then; and
+// while an extension is still to come that answers ok, nothing may end it. Without
+// them the search need not pass over them at every step.
+func (v *view) leaseOps() []porcupine.Operation { return v.translateLeases(false) }
+
+func (v *view) translateLeases(drawn bool) []porcupine.Operation {
 	var ops []porcupine.Operation
-	ends := map[string]int64{}
+	last := map[string]int64{}
 	for _, d := range v.grants() {
-		ends[d.key] = v.end + 1
+		last[d.key] = v.end + 1
 		at := func(call, ret int64, in lockInput) {
 			in.key, in.owner, in.hold = d.key, d.owner, d.id
 			ops = append(ops, porcupine.Operation{ClientId: d.acquire.Process, Call: call, Return: ret, Input: in})
 		}
 		ops = append(ops, v.grantOp(d))
-		for i, s := range v.segments(d) {
+		var ends []func()
+		first, soonest := -1, int64(history.Never)
+		end := func(call int64, in lockInput) {
+			if call < soonest {
+				first, soonest = len(ends), call
+			}
+			ends = append(ends, func() { at(call, history.Never, in) })
+		}
+		segments := v.segments(d)
+		for i, s := range segments {
 			if i > 0 {
 				at(s.op.Invoke, s.op.Return, lockInput{step: extend, segment: i, text: v.describe(s.op)})
 			}
-			if s.end != history.Never {
-				at(s.end, history.Never, lockInput{step: expire, segment: i, text: fmt.Sprintf("lease of hold %d may end", d.id)})
+			if s.end != history.Never && (drawn || i == len(segments)-1) {
+				end(s.end, lockInput{step: expire, segment: i, text: fmt.Sprintf("lease of hold %d may end", d.id)})
 			}
 		}
 		for _, r := range d.releases {
-			at(r.Invoke, history.Never, lockInput{step: free, text: v.describe(r)})
+			end(r.Invoke, lockInput{step: free, text: v.describe(r)})
 		}
 		if d.lost != history.Never {
-			at(d.lost, history.Never, lockInput{step: free, text: fmt.Sprintf("client %d: told that hold %d is lost", d.client, d.id)})
+			end(d.lost, lockInput{step: free, text: fmt.Sprintf("client %d: told that hold %d is lost", d.client, d.id)})
+		}
+		for i, add := range ends {
+			if drawn || i == first {
+				add()
+			}
 		}
 	}
-	for key, t := range ends {
+	for key, t := range last {
 		ops = append(ops, porcupine.Operation{
 			ClientId: history.Nemesis, Call: t, Return: t, Input: lockInput{step: over, key: key, text: "the end"},
 		})

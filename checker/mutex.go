@@ -15,7 +15,7 @@ func (j *judge) mutex() Finding {
 		return finding(results.NotApplicable, nil, "this control takes no lock")
 	}
 	found := sweepKeys(j.believers(), j.belief)
-	return j.exclusion(found, (*view).mutexOps, j.belief,
+	return j.exclusion(found, (*view).mutexOps, (*view).mutexOps, j.belief,
 		"client %d was granted hold %d at %s while client %d still believed in its hold %d, granted at %s; overlaps: %d")
 }
 
@@ -73,7 +73,7 @@ func (v *view) grantOp(d *hold) porcupine.Operation {
 // exclusion is what mutex and lease have in common: it turns what the sweep found
 // into a verdict that Porcupine has confirmed – for a violation on the cut, which is
 // enough because dropping whole holds never makes a history illegal, see [shrink].
-func (j *judge) exclusion(found overlaps, translate func(*view) []porcupine.Operation, of func(*hold) (int64, int64), reason string) Finding {
+func (j *judge) exclusion(found overlaps, translate, drawn func(*view) []porcupine.Operation, of func(*hold) (int64, int64), reason string) Finding {
 	figures := map[string]float64{"overlaps": float64(found.pairs), "overlap_ns": float64(found.ns)}
 	if found.first == nil {
 		switch result, why := j.search(lockModel, translate(j.view)); result {
@@ -94,7 +94,7 @@ func (j *judge) exclusion(found overlaps, translate func(*view) []porcupine.Oper
 	f := finding(results.Violated, figures, reason,
 		b.client, b.id, ms(b.acquire.Return), a.client, a.id, ms(afrom), found.pairs)
 	f.Cut = cut
-	f.Picture = picture(cut, lockModel, translate)
+	f.Picture = picture(cut, lockModel, drawn)
 	return f
 }
 

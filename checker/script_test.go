@@ -195,4 +195,3 @@ func figure(t *testing.T, r *Report, property, name string, want float64) {
 		t.Errorf("%s: %s is %v (there: %v), not %v", property, name, got, ok, want)
 	}
 }
-

@@ -42,6 +42,7 @@ type Info struct {
 	Expires  bool // a hold ends by itself after a TTL
 	Fences   bool // grants carry fencing tokens
 	Notices  bool // it finds out by itself that it lost a lease
+	Replicas bool // it grants only what replicas have acknowledged, so there must be some
 	// New builds the lock. The value returned is a *lock.Counted.
 	New func(lock.Env) (lock.Lock, error)
 }
@@ -67,7 +68,7 @@ func All() []Info {
 			Summary: "SET NX PX with a unique token, Lua check-and-delete"},
 		{Name: "watchdog", Family: Token, Topology: Single, Locks: true, Expires: true, Notices: true, New: counted(token.NewWatchdog),
 			Summary: "token with a heartbeat that extends and reports loss"},
-		{Name: "wait", Family: Token, Topology: Single, Locks: true, Expires: true, New: counted(token.NewWait),
+		{Name: "wait", Family: Token, Topology: Single, Locks: true, Expires: true, Replicas: true, New: counted(token.NewWait),
 			Summary: "token with WAIT for replicas, given back if too few acknowledge"},
 		{Name: "reentrant", Family: Token, Topology: Single, Locks: true, Expires: true, New: counted(token.NewReentrant),
 			Summary: "token that its holder can acquire again"},

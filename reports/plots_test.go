@@ -81,7 +81,7 @@ func TestPlots(t *testing.T) {
 		drawn  map[Kind]int
 		absent []Kind
 	}{
-		"sample":  {loadSample(t), map[Kind]int{Damage: 2, Overlap: 1, Latency: 1, Distribution: 1, Timeline: 20}, nil},
+		"sample":  {shortened, map[Kind]int{Damage: 2, Overlap: 1, Latency: 1, Distribution: 1, Timeline: 1}, nil},
 		"few":     {fewRun(), map[Kind]int{Damage: 1, Overlap: 1}, []Kind{Damage, Latency, Distribution, Timeline}},
 		"crowded": {crowdedRun(), map[Kind]int{Timeline: 1}, []Kind{Damage, Damage, Overlap, Latency, Distribution}},
 		"none":    {&results.Run{}, map[Kind]int{}, []Kind{Damage, Damage, Overlap, Latency, Distribution, Timeline}},

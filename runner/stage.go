@@ -153,6 +153,21 @@ func (s *stage) StallReplication(ctx context.Context) error {
 	return nil
 }
 
+func (s *stage) HealReplication(ctx context.Context) error {
+	primary := s.servers.Primary()
+	for _, r := range s.servers.Replicas() {
+		link, ok := s.servers.Link(r.Name, primary.Name).(*network.Link)
+		if !ok {
+			return fmt.Errorf("there is no link from %s to %s to heal", r.Name, primary.Name)
+		}
+		if err := link.Heal(); err != nil {
+			return err
+		}
+		s.heal(r.Name, "replication from %s stalled", primary.Name)
+	}
+	return s.servers.WaitSync(ctx)
+}
+
 func (s *stage) Kill(ctx context.Context, node string) error {
 	s.dirty = true
 	n := s.servers.Node(node)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstress/impls"
+	"lockstress/worker"
 )
 
 // failoverPromote: the server that granted the lock dies before its replica has
@@ -20,7 +21,7 @@ func failoverPromote() Scenario {
 		Proxied:  true,
 		MinTTL:   3 * time.Second, // A's lease must outlast the failover
 		Topology: replicatedOr(Replicated),
-		Skip:     noLock,
+		Skip:     noFailover,
 		Play: func(ctx context.Context, s Stage) error {
 			if s.Cell().Lock.Topology == impls.Quorum {
 				return playNodeLoss(ctx, s)
@@ -45,12 +46,76 @@ func failoverSentinel() Scenario {
 			if c.Lock.Topology == impls.Quorum {
 				return "a quorum lock uses independent servers, which Sentinels do not watch: see failover/promote"
 			}
-			return noLock(c)
+			return noFailover(c)
 		},
 		Play: func(ctx context.Context, s Stage) error {
 			return playFailover(ctx, s, s.Servers().AwaitFailover)
 		},
 	}
+}
+
+// failoverWait: a lock that waits for replicas is not granted what they lack.
+func failoverWait() Scenario {
+	return Scenario{
+		Name:    "failover/wait",
+		Summary: "replication stalls, and a lock that waits for replicas must refuse and clean up",
+		Timeline: "replication stalls; A asks, no replica acknowledges, and A is refused; its key must be gone from the primary; " +
+			"replication goes on; B acquires and works",
+		Faulty:   true,
+		Proxied:  true,
+		MinTTL:   3 * time.Second,
+		Topology: replicatedOr(Replicated),
+		Skip: func(c Cell) string {
+			if !c.Lock.Replicas {
+				return "it does not wait for replicas"
+			}
+			return ""
+		},
+		Play: playWait,
+	}
+}
+
+func playWait(ctx context.Context, s Stage) error {
+	servers := s.Servers()
+	if err := servers.StallReplication(ctx); err != nil {
+		return err
+	}
+	a, b := s.Client(0), s.Client(1)
+	if err := a.Order(once(s, 0)); err != nil {
+		return err
+	}
+	stop, err := a.Finish(ctx)
+	if err != nil {
+		return err
+	}
+	holders, err := servers.Holders(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case stop.Acquire == worker.Ended:
+		s.Bite("client 0 was granted hold %d while no replica could acknowledge it", stop.Hold)
+	case len(holders) == 0:
+		s.Bite("no replica could acknowledge hold %d: acquire answered %q, and its key is gone", stop.Hold, stop.Acquire)
+	default:
+		s.Bite("no replica could acknowledge hold %d: acquire answered %q, but its key stayed on %v", stop.Hold, stop.Acquire, holders)
+	}
+	if err := servers.HealReplication(ctx); err != nil {
+		return err
+	}
+	if err := b.Order(once(s, 2*s.Cell().TTL)); err != nil {
+		return err
+	}
+	_, err = b.Finish(ctx)
+	return err
+}
+
+// noFailover is why a failover says nothing about a lock; "" if it does.
+func noFailover(c Cell) string {
+	if c.Lock.Replicas {
+		return "it refuses while replication is stalled: see failover/wait"
+	}
+	return noLock(c)
 }
 
 func replicatedOr(t Topology) func(impls.Info) Topology {

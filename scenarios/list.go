@@ -15,6 +15,7 @@ func All() []Scenario {
 		lateRelease(),
 		failoverPromote(),
 		failoverSentinel(),
+		failoverWait(),
 	}
 }
 

@@ -70,8 +70,10 @@ type Servers interface {
 	Primary() string
 	// Holders names the servers on which the lock's key now exists.
 	Holders(ctx context.Context) ([]string, error)
-	// StallReplication keeps what the primary accepts from its replicas.
+	// StallReplication keeps what the primary accepts from its replicas;
+	// HealReplication lets it through again, and waits until they have it.
 	StallReplication(ctx context.Context) error
+	HealReplication(ctx context.Context) error
 	Kill(ctx context.Context, node string) error
 	// Promote makes a replica the primary and points the clients to it, as an
 	// operator or a virtual address would. It returns its name.
@@ -119,8 +121,11 @@ const Actors = 3
 
 // plain is the topology of a scenario in which the servers are well.
 func plain(l impls.Info) Topology {
-	if l.Topology == impls.Quorum {
+	switch {
+	case l.Topology == impls.Quorum:
 		return Independent
+	case l.Replicas:
+		return Replicated
 	}
 	return Single
 }
