@@ -1,5 +1,5 @@
 // Package checker judges a trial from its history alone: one verdict for each of
-// the properties that docs/properties.md explains, with the figures beside it and,
+// the properties in results.Properties, with the figures beside it and,
 // for a violation, a counterexample small enough to read.
 //
 // Two judges look at mutex, lease and resource: a sweep over the sorted history and

@@ -45,8 +45,10 @@ func (v *view) segments(d *hold) []segment {
 		case !v.h.Header.Expires:
 			s.end = history.Never
 		case s.op.Deadline != 0:
-			// A lock may promise less than the TTL (Redlock's validity).
-			s.end = min(s.op.Invoke+v.h.Header.TTL-v.h.Header.Margin, s.op.Deadline)
+			// What the lock itself promised. It counts from the attempt that
+			// succeeded, while the operation begins with the first one; and it
+			// may be less than the TTL (Redlock's validity).
+			s.end = s.op.Deadline - v.h.Header.Margin
 		default:
 			s.end = s.op.Invoke + v.h.Header.TTL - v.h.Header.Margin
 		}

@@ -50,25 +50,7 @@ func (v *view) ledgers() []*ledger {
 	at := map[string]*ledger{}
 	for i := range v.ops {
 		op := &v.ops[i]
-		e := entry{op: op, call: op.Invoke, ret: op.Return, value: op.Value, known: op.Known}
-		switch op.Op {
-		case history.Buy, history.Withdraw:
-			switch {
-			case op.Outcome == history.OK:
-				e.kind = sale
-			case op.Outcome == history.Info:
-				e.kind = maybe
-			case op.Code == history.SoldOut:
-				e.kind = empty
-			default:
-				continue
-			}
-		case history.Read:
-			if op.Outcome != history.OK || !op.Known {
-				continue
-			}
-			e.kind = look
-		default:
+		if op.Op != history.Buy && op.Op != history.Withdraw && op.Op != history.Read {
 			continue
 		}
 		l := at[op.Key]
@@ -76,6 +58,22 @@ func (v *view) ledgers() []*ledger {
 			l = &ledger{key: op.Key, initial: v.h.Header.Initial, amount: max(v.h.Header.Amount, 1)}
 			at[op.Key] = l
 			all = append(all, l)
+		}
+		e := entry{op: op, call: op.Invoke, ret: op.Return, value: op.Value, known: op.Known}
+		switch {
+		case op.Op == history.Read:
+			if op.Outcome != history.OK || !op.Known {
+				continue
+			}
+			e.kind = look
+		case op.Outcome == history.OK:
+			e.kind = sale
+		case op.Outcome == history.Info:
+			e.kind = maybe
+		case op.Code == history.SoldOut:
+			e.kind = empty
+		default:
+			continue
 		}
 		l.entries = append(l.entries, e)
 	}

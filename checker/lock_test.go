@@ -54,7 +54,13 @@ func TestMutexAndLease(t *testing.T) {
 			"0-1 0 acquire ok h=1", "90-94 1 acquire ok h=2", "96-97 0 release fail h=1 e=not-held",
 		}, verdicts{"mutex": bad, "lease": bad}},
 		{"a lock that promises less than the TTL", lockHeader, []string{
-			"0-1 0 acquire ok h=1 d=50", "51-52 1 acquire ok h=2", "60-61 0 release fail h=1 e=not-held",
+			"0-1 0 acquire ok h=1 d=50", "46-47 1 acquire ok h=2", "60-61 0 release fail h=1 e=not-held",
+		}, verdicts{"mutex": bad, "lease": holds}},
+		{"a promise counts from the attempt that succeeded", lockHeader, []string{ // not from the first
+			"0-60 0 acquire ok h=1 d=160", "61-154 1 acquire ok h=2", "170-171 0 release fail h=1 e=not-held",
+		}, verdicts{"mutex": bad, "lease": bad}},
+		{"a promise less the margin", lockHeader, []string{
+			"0-60 0 acquire ok h=1 d=160", "61-155 1 acquire ok h=2", "170-171 0 release fail h=1 e=not-held",
 		}, verdicts{"mutex": bad, "lease": holds}},
 		{"never expires", forever, []string{
 			"0-1 0 acquire ok h=1", "900-901 1 acquire ok h=2", "1000-1001 0 release ok h=1",
@@ -123,6 +129,16 @@ func TestMutexAndLease(t *testing.T) {
 		}, verdicts{"mutex": holds, "lease": holds}},
 		{"granted between the releases of a re-entry", lockHeader, []string{
 			"0-1 0 acquire ok h=1", "2-3 0 acquire ok h=2", "4-5 0 release ok h=2", "6-7 1 acquire ok h=3", "8-9 0 release ok h=1", "10-11 1 release ok h=3",
+		}, verdicts{"mutex": bad, "lease": bad}},
+		{"slow grant inside a chain of re-entries", lockHeader, []string{ // but inside neither of them
+			"0-1 1 acquire ok h=1", "60-61 1 acquire ok h=2", "10-120 0 acquire ok h=3 d=50", "130-131 0 release ok h=3",
+			"150-151 1 release ok h=2", "152-153 1 release ok h=1",
+		}, verdicts{"mutex": bad, "lease": bad, "progress": holds}},
+		{"extended after the release, with another granted in between", lockHeader, []string{
+			"0-1 0 acquire ok h=1", "2-3 0 release fail h=1 e=refused", "4-5 1 acquire ok h=2", "10-11 3 extend ok h=1", "20-21 1 release ok h=2",
+		}, verdicts{"mutex": holds, "lease": bad}},
+		{"extended before the grant was answered", lockHeader, []string{ // so it was held by then
+			"0-120 0 acquire ok h=1", "30-31 3 extend ok h=1", "40-41 1 acquire ok h=2", "45-46 4 extend ok h=2", "200-201 1 release ok h=2",
 		}, verdicts{"mutex": bad, "lease": bad}},
 		{"both believe to the end", lockHeader, []string{
 			"0-1 0 acquire ok h=1", "2-3 1 acquire ok h=2", "50 n sync s=x",

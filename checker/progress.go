@@ -178,7 +178,7 @@ func (v *view) selfBlocked() (d, own *hold) {
 			covered := from <= d.acquire.Invoke && d.acquire.Return <= to
 			busy := d.acquire.Outcome == history.Fail && d.acquire.Code == history.Busy
 			late := d.granted() && v.h.Header.Expires && lease > d.acquire.Invoke && d.acquire.Return >= lease
-			if covered && (busy || late) {
+			if covered && (busy || late) && !v.othersHad(d) {
 				return d, own
 			}
 		}
@@ -189,12 +189,25 @@ func (v *view) selfBlocked() (d, own *hold) {
 	return nil, nil
 }
 
+// othersHad: somebody else than the client of d may have had the lock meanwhile.
+func (v *view) othersHad(d *hold) bool {
+	settle := v.h.Header.TTL + v.h.Header.Margin + expiryLag
+	return slices.ContainsFunc(v.holds, func(o *hold) bool {
+		if o.key != d.key || o.owner == d.owner || o.acquire.Outcome == history.Fail || o.acquire.Invoke > d.acquire.Return {
+			return false
+		}
+		touch := v.lastTouch(o)
+		return touch == history.Never || touch+settle >= d.acquire.Invoke
+	})
+}
+
 func (v *view) cutWaiting(d *hold, others []*hold) *history.History {
 	holds := append([]*hold{d}, others...)
 	var ops []*history.Operation
 	for _, h := range holds {
 		ops = append(ops, h.acquire)
 		ops = append(ops, h.releases...)
+		ops = append(ops, h.extends...)
 	}
 	return v.cut(ops, holds, true)
 }

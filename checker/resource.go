@@ -82,6 +82,12 @@ func (j *judge) judgeLedger(l *ledger) Finding {
 	if cut == nil {
 		return finding(results.Unknown, nil, "the search refutes the history but no prefix of it in its time")
 	}
+	if v, err := newView(cut); err == nil && len(v.ledgers()) == 1 && !v.ledgers()[0].blind() {
+		// What made it blind came later: now the sweep can cut it down further.
+		if f := (&judge{j.ctx, j.o, v}).judgeLedger(v.ledgers()[0]); f.Verdict == results.Violated {
+			return f
+		}
+	}
 	f := finding(results.Violated, nil, "no order of the operations on %s explains what was seen of it", l.key)
 	f.Cut, f.Picture = cut, picture(cut, m, (*view).resourceOps)
 	return f
@@ -216,7 +222,7 @@ func (v *view) cutPrefix(l *ledger, n int, initial int64, entries ...*entry) *hi
 
 // resourceFigures counts the damage. A unit is what one sale takes.
 func (v *view) resourceFigures(ledgers []*ledger) map[string]float64 {
-	var sold, maybeSold, over, overMax, lost, stale, gaveUp int64
+	var sold, maybeSold, over, overMax, lost, left, stale, gaveUp int64
 	audited := false
 	for _, l := range ledgers {
 		var certain, uncertain int64
@@ -245,6 +251,7 @@ func (v *view) resourceFigures(ledgers []*ledger) map[string]float64 {
 		if final != nil && final.call >= last {
 			audited = true
 			lost += max(0, certain-(l.initial-final.value)/l.amount)
+			left += final.value
 		}
 	}
 	for i := range v.ops {
@@ -265,7 +272,7 @@ func (v *view) resourceFigures(ledgers []*ledger) map[string]float64 {
 		"stale_writes_refused": float64(stale), "gave_up": float64(gaveUp),
 	}
 	if audited {
-		figures["lost_updates"] = float64(lost)
+		figures["lost_updates"], figures["left_units"] = float64(lost), float64(left)
 	}
 	return figures
 }

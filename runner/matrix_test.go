@@ -64,9 +64,9 @@ var documented = []expectation{
 	{lock: "fenced", guard: "fenced", scenario: "contention", holds: "lease mutex resource fencing"},
 	{lock: "redlock", scenario: "contention", holds: "lease mutex resource"},
 	{lock: "none", scenario: "contention", workload: "wallet", violated: "resource",
-		figures: map[string]float64{"resource.final_value": 90, "resource.lost_updates": 2}},
+		figures: map[string]float64{"resource.left_units": 90, "resource.lost_updates": 2}},
 	{lock: "token", scenario: "contention", workload: "wallet", holds: "lease mutex resource",
-		figures: map[string]float64{"resource.final_value": 70, "resource.lost_updates": 0}},
+		figures: map[string]float64{"resource.left_units": 70, "resource.lost_updates": 0}},
 
 	{lock: "naive", scenario: "expiry_midop", violated: "lease mutex resource", figures: map[string]float64{"resource.oversold_units": 1}},
 	{lock: "check-del", scenario: "expiry_midop", violated: "mutex resource", holds: "lease"},

@@ -26,6 +26,9 @@ type Options struct {
 	Workloads []string // empty: stock
 	Trials    int      // of each cell
 	Seed      int64
+	// Exact: the first trial of a cell has Seed itself, not one derived from it,
+	// so that a trial of an earlier run can be played again.
+	Exact bool
 	TTL       time.Duration
 	Clients   int // in scenarios with a crowd; 0: as the workload says
 	Workers   int // processes that host a crowd
@@ -137,6 +140,14 @@ func (o Options) check() error {
 		bad("parallel", o.Parallel, "give 1 to 256")
 	}
 	return errors.Join(errs...)
+}
+
+// seed of the cell's n-th trial, from 1.
+func (o Options) seed(c *Cell, n int) int64 {
+	if o.Exact {
+		return o.Seed + int64(n) - 1
+	}
+	return trialSeed(o.Seed, c.Name(), n)
 }
 
 // header is what the history of a trial begins with.

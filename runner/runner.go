@@ -143,7 +143,7 @@ func (r *run) trial(ctx context.Context, s *slot, c *Cell, j job) (results.Trial
 		return results.Trial{}, err
 	}
 	t := &trial{
-		cell: c, n: n, seed: trialSeed(r.options.Seed, c.Name(), n), slot: s, group: r.group, self: r.options.Self,
+		cell: c, n: n, seed: r.options.seed(c, n), slot: s, group: r.group, self: r.options.Self,
 		path: filepath.Join(dir, fmt.Sprintf("%d.jsonl", n)),
 	}
 	out := results.Trial{N: n, Seed: t.seed, History: relative(r.options.Out, t.path)}

@@ -2,6 +2,8 @@ package monitor
 
 import (
 	"cmp"
+	"container/heap"
+	"fmt"
 	"slices"
 )
 
@@ -21,43 +23,87 @@ type Grant struct {
 // to return that it has expired and somebody else was granted the lock in between. Where
 // mutual exclusion is certain, [FencedLock] compares more than this.
 func Fencing(grants []Grant) Verdict {
-	return eachKey(grants, func(g *Grant) int32 { return g.Key }, func(grants []Grant) Verdict {
-		for i := range grants {
-			if grants[i].Return < grants[i].Invoke {
-				return unknown([]int{i}, "grant %d returns before it is invoked", i)
-			}
+	for i := range grants {
+		if grants[i].Return < grants[i].Invoke {
+			return unknown([]int{i}, "grant %d returns before it is invoked", i)
 		}
-		byToken := order(grants, func(a, b *Grant) int { return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Return, b.Return)) })
-		for i := 1; i < len(byToken); i++ {
-			a, b := byToken[i-1], byToken[i]
-			if grants[a].Token == grants[b].Token {
-				return illegal([]int{int(a), int(b)}, "token %d is given twice", grants[a].Token)
-			}
+	}
+	byInvoke := make([]int32, len(grants))
+	for i := range byInvoke {
+		byInvoke[i] = int32(i)
+	}
+	slices.SortFunc(byInvoke, func(a, b int32) int { return cmp.Compare(grants[a].Invoke, grants[b].Invoke) })
+	var f Fences
+	for _, b := range byInvoke {
+		a, ok := f.Add(grants[b], int(b))
+		if ok {
+			continue
 		}
-		byReturn := order(grants, func(a, b *Grant) int { return cmp.Compare(a.Return, b.Return) })
-		byInvoke := order(grants, func(a, b *Grant) int { return cmp.Compare(a.Invoke, b.Invoke) })
-		newest, done := int32(-1), 0
-		for _, b := range byInvoke {
-			for ; grants[byReturn[done]].Return < grants[b].Invoke; done++ {
-				if a := byReturn[done]; newest < 0 || grants[a].Token > grants[newest].Token {
-					newest = a
-				}
-			}
-			if newest >= 0 && grants[newest].Token > grants[b].Token {
-				return illegal([]int{int(newest), int(b)}, "token %d is given after token %d had been", grants[b].Token, grants[newest].Token)
-			}
+		v := illegal([]int{a, int(b)}, "token %d is given after token %d had been", grants[b].Token, grants[a].Token)
+		if grants[a].Token == grants[b].Token {
+			v.Reason = fmt.Sprintf("token %d is given twice", grants[b].Token)
 		}
-		return legal()
-	})
+		v.Key = grants[b].Key
+		return v
+	}
+	return legal()
 }
 
-func order[T any](of []T, compare func(a, b *T) int) []int32 {
-	list := make([]int32, len(of))
-	for i := range list {
-		list[i] = int32(i)
+// Fences is [Fencing] one grant at a time, in the order of their invocations. It keeps
+// the grants that have not returned yet, and one more per key. The zero value is ready.
+type Fences struct {
+	keys map[int32]*dispenser
+}
+
+type dispenser struct {
+	newest int64 // token; of those that have returned, the largest
+	index  int   // of its grant, −1 if there is none
+	open   returns
+}
+
+// Add takes the next grant. It returns false, and the index given with an earlier
+// grant, if the two contradict each other.
+func (f *Fences) Add(g Grant, index int) (earlier int, ok bool) {
+	if f.keys == nil {
+		f.keys = map[int32]*dispenser{}
 	}
-	slices.SortFunc(list, func(a, b int32) int { return compare(&of[a], &of[b]) })
-	return list
+	d := f.keys[g.Key]
+	if d == nil {
+		d = &dispenser{index: -1}
+		f.keys[g.Key] = d
+	}
+	for len(d.open) > 0 && d.open[0].Return < g.Invoke {
+		if was := heap.Pop(&d.open).(numbered); d.index < 0 || was.Token > d.newest {
+			d.newest, d.index = was.Token, was.index
+		}
+	}
+	earlier, ok = d.index, d.index < 0 || d.newest < g.Token
+	for i := range d.open {
+		if d.open[i].Token == g.Token {
+			earlier, ok = d.open[i].index, false
+		}
+	}
+	heap.Push(&d.open, numbered{g, index})
+	return earlier, ok
+}
+
+type numbered struct {
+	Grant
+	index int
+}
+
+// returns is a heap of grants by their return.
+type returns []numbered
+
+func (r returns) Len() int           { return len(r) }
+func (r returns) Less(i, j int) bool { return r[i].Return < r[j].Return }
+func (r returns) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
+func (r *returns) Push(x any)        { *r = append(*r, x.(numbered)) }
+func (r *returns) Pop() any {
+	last := len(*r) - 1
+	g := (*r)[last]
+	*r = (*r)[:last]
+	return g
 }
 
 // FencedLock judges a lock whose grants carry rising tokens: acquire(h) with token n is

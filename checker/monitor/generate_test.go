@@ -11,7 +11,7 @@ import (
 
 var (
 	randomN = flag.Int("random", 30_000, "random histories per model to compare with Porcupine")
-	longN   = flag.Int("long", 1_500, "histories of 30 to 60 operations per model to compare with a second search")
+	longN   = flag.Int("long", 500, "histories of 30 to 60 operations per model to compare with a second search")
 	seed    = flag.Uint64("seed", 1, "of the random histories")
 )
 

@@ -10,7 +10,9 @@ import (
 // The models that the monitors must agree with, as plainly as they can be written.
 //
 // An operation of unknown outcome never returns, so that the search can put it last,
-// where it has nothing to change any more: that is how it can not have happened.
+// where it has nothing to change any more: that is how it can not have happened. For
+// locks, whose searches would drown in them, that is the only way: without effect, such
+// an operation comes after all that must happen.
 
 func linearizable(model porcupine.Model, ops []porcupine.Operation) Result {
 	if porcupine.CheckOperations(model, ops) {
@@ -39,6 +41,7 @@ type leaseState struct {
 	holder      int64
 	early, late int64
 	begun       uint64 // operations that began or prolonged a segment
+	seen        int    // operations that must happen and did
 }
 
 // expiry is an operation that no client sees: the segment that op began may end or, if
@@ -52,6 +55,7 @@ type expiry struct {
 
 type lockInput struct {
 	op     LockOp
+	total  int // operations of the key that must happen
 	bit    int
 	lease  bool
 	expiry *expiry
@@ -69,12 +73,17 @@ var lockModel = porcupine.Model{
 		if x := in.expiry; x != nil {
 			if x.must {
 				// Not before its segment has begun, since then it would evade.
+				s.seen++
 				return s.begun&(1<<x.bit) != 0 && !(mine && x.late >= s.late), s
 			}
 			if mine && x.early >= s.early {
 				s.holder = 0
+				return true, s
 			}
-			return true, s
+			return s.seen == in.total, s
+		}
+		if op.Outcome != Info {
+			s.seen++
 		}
 		segment := func() {
 			if !mine {
@@ -94,6 +103,7 @@ var lockModel = porcupine.Model{
 				if in.lease {
 					segment()
 				}
+				return true, s
 			}
 		case Release, Extend:
 			if op.Outcome == OK && !mine || op.Outcome == Fail && mine {
@@ -105,9 +115,10 @@ var lockModel = porcupine.Model{
 				} else if in.lease {
 					segment()
 				}
+				return true, s
 			}
 		}
-		return true, s
+		return op.Outcome != Info || s.seen == in.total, s
 	},
 }
 
@@ -134,6 +145,17 @@ func searchLock(ops []LockOp, rules LockRules, lease *LeaseRules) Result {
 			x.must = true
 			list = append(list, porcupine.Operation{Input: lockInput{op: op, expiry: &x}, Call: op.Invoke, Return: x.late})
 		}
+	}
+	total := map[int32]int{}
+	for i := range list {
+		if list[i].Return < Never {
+			total[list[i].Input.(lockInput).op.Key]++
+		}
+	}
+	for i := range list {
+		in := list[i].Input.(lockInput)
+		in.total = total[in.op.Key]
+		list[i].Input = in
 	}
 	return linearizable(lockModel, list)
 }
@@ -232,8 +254,8 @@ var fencedModel = porcupine.Model{
 	Init:      func() any { return tokenState{newest: -1 << 62} },
 	Step: func(state, input, _ any) (bool, any) {
 		s, op := state.(tokenState), input.(tokenOp)
-		ok, next := lockModel.Step(leaseState{holder: s.holder}, lockInput{op: op.LockOp}, nil)
-		if !ok {
+		ok, next := lockModel.Step(leaseState{holder: s.holder}, lockInput{op: op.LockOp, total: 1}, nil)
+		if !ok && op.Outcome != Info {
 			return false, s
 		}
 		if op.Kind == Acquire && op.Outcome == OK && op.token != 0 {

@@ -68,7 +68,8 @@ func search[S comparable](ops []timed, initial S, step func(S, int) []S, budget 
 	return found, gaveUp && !found
 }
 
-const budget = 300_000
+// budget of states: more of them for a longer run, so that fewer histories are skipped.
+func budget() int { return min(300_000, 40*max(*longN, 500)) }
 
 type timedLock struct {
 	holder      int64
@@ -138,7 +139,7 @@ func secondLock(all []LockOp, rules LockRules, lease *LeaseRules) (Result, bool)
 			}
 		}
 		return next
-	}, budget)
+	}, budget())
 	return resultOf(found), gaveUp
 }
 
@@ -163,7 +164,7 @@ func secondSemaphore(all []LockOp, n int) (Result, bool) {
 			return []int{taken - 1}
 		}
 		return nil
-	}, budget)
+	}, budget())
 	return resultOf(found), gaveUp
 }
 
@@ -183,7 +184,7 @@ func secondStock(all []StockOp, initial, amount int64) (Result, bool) {
 			return []int64{left - amount}
 		}
 		return nil
-	}, budget)
+	}, budget())
 	return resultOf(found), gaveUp
 }
 

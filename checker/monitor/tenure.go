@@ -240,7 +240,7 @@ func (t *tenures) number() {
 			t.hold[i] = *at - 1
 		}
 	} else {
-		sparse := map[int64]int32{}
+		sparse := make(map[int64]int32, len(t.ops)/2)
 		for i := range t.ops {
 			at, ok := sparse[t.ops[i].Hold]
 			if !ok {

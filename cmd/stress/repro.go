@@ -36,7 +36,7 @@ timeline: who did what when, what the server did, and where it broke.
 				return err
 			}
 			o.Scenarios, o.Locks, o.Guards, o.Workloads = []string{found[0].Name}, []string{lock}, []string{guard}, []string{work}
-			o.Trials, o.Parallel, o.CheckTimeout = 1, 1, checkTimeout
+			o.Trials, o.Parallel, o.CheckTimeout, o.Exact = 1, 1, checkTimeout, true
 			cells, err := runner.Plan(o)
 			if err != nil {
 				return err
@@ -66,7 +66,7 @@ timeline: who did what when, what the server did, and where it broke.
 	f.StringVar(&lock, "lock", "token", "the lock")
 	f.StringVar(&guard, "guard", "none", "the guard of the resource")
 	f.StringVar(&work, "workload", "stock", "the workload")
-	f.Int64Var(&o.Seed, "seed", defaultSeed, "seed of all random choices")
+	f.Int64Var(&o.Seed, "seed", defaultSeed, "seed of all random choices; that of a trial in results.json plays it again")
 	f.DurationVar(&o.TTL, "ttl", defaultTTL, "TTL of the lock; scenarios that need a longer one take it")
 	f.IntVar(&o.Clients, "clients", 0, "clients in contention (default as the workload says)")
 	f.IntVar(&o.Workers, "workers", defaultWorkers, "processes that host the clients in contention")

@@ -27,10 +27,10 @@ func TestDropReply(t *testing.T) {
 				r := goredis.NewClient(&goredis.Options{Addr: link.Addr(), MaxRetries: -1, Protocol: protocol,
 					ReadTimeout: 5 * time.Second, ContextTimeoutEnabled: true})
 				defer r.Close()
-				ok(t, r.Set(t.Context(), key, "before", 0).Err()) // a connection is open
-				d, err := link.DropReply(t.Context(), network.DropSpec{Commands: []string{"set"}, Count: 1, Reset: reset})
+				ok(t, r.Set(soon(t), key, "before", 0).Err()) // a connection is open
+				d, err := link.DropReply(soon(t), network.DropSpec{Commands: []string{"set"}, Count: 1, Reset: reset})
 				ok(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
+				ctx, cancel := context.WithCancel(soon(t))
 				defer cancel()
 				if !reset {
 					// Nothing ever comes: the client's patience ends at the swallowing.
@@ -41,16 +41,16 @@ func TestDropReply(t *testing.T) {
 				if err := r.Set(ctx, key, "after", 0).Err(); err == nil {
 					t.Error("the client got an answer")
 				}
-				ok(t, d.Wait(t.Context(), 1))
+				ok(t, d.Wait(soon(t), 1))
 				if v := direct.do("GET", key); v.Str != "after" {
 					t.Errorf("the server has %q", v.Str)
 				}
-				ok(t, r.Set(t.Context(), key, "later", 0).Err()) // Count is used up
-				if n, err := d.Dropped(t.Context()); n != 1 || err != nil {
+				ok(t, r.Set(soon(t), key, "later", 0).Err()) // Count is used up
+				if n, err := d.Dropped(soon(t)); n != 1 || err != nil {
 					t.Errorf("%d dropped, %v", n, err)
 				}
-				ok(t, d.Disarm(t.Context()))
-				if err := d.Wait(t.Context(), 2); err == nil {
+				ok(t, d.Disarm(soon(t)))
+				if err := d.Wait(soon(t), 2); err == nil {
 					t.Error("waiting on a drop that is disarmed must fail")
 				}
 			})
@@ -62,7 +62,7 @@ func TestDropReply(t *testing.T) {
 // hears directly when it sends no ECHO, whatever else it sends and gets.
 func TestDropMatchesEveryReply(t *testing.T) {
 	link := newLink(t)
-	d, err := link.DropReply(t.Context(), network.DropSpec{Commands: []string{"ECHO"}})
+	d, err := link.DropReply(soon(t), network.DropSpec{Commands: []string{"ECHO"}})
 	ok(t, err)
 	fragments := map[string]string{
 		"plain":         wire("PING") + wire("SET", "f", "v") + wire("GET", "f"),
@@ -143,7 +143,7 @@ func TestDropMatchesEveryReply(t *testing.T) {
 			}
 		}
 	}
-	ok(t, d.Wait(t.Context(), echoes))
+	ok(t, d.Wait(soon(t), echoes))
 }
 
 // Messages are not replies, even when they arrive between a command and its reply.
@@ -154,18 +154,18 @@ func TestMessagesAreNotReplies(t *testing.T) {
 	c.do("HELLO", "3")
 	c.do("SUBSCRIBE", "channel")
 	h := hold(t, link, network.HoldSpec{Commands: []string{"BLPOP"}, Reply: true})
-	d, err := link.DropReply(t.Context(), network.DropSpec{Commands: []string{"GET"}})
+	d, err := link.DropReply(soon(t), network.DropSpec{Commands: []string{"GET"}})
 	ok(t, err)
 	c.write(wire("GET", "none") + wire("BLPOP", "queue", "0"))
-	ok(t, d.Wait(t.Context(), 1))
+	ok(t, d.Wait(soon(t), 1))
 	direct.do("PUBLISH", "channel", "hi")
 	if v := c.read(); v.Kind != '>' || v.Elems[2].Str != "hi" {
 		t.Fatalf("got %v, want the message", v)
 	}
 	direct.do("RPUSH", "queue", "job")
-	ok(t, h.Wait(t.Context(), 1))
+	ok(t, h.Wait(soon(t), 1))
 	direct.do("PUBLISH", "channel", "behind")
-	ok(t, h.Release(t.Context()))
+	ok(t, h.Release(soon(t)))
 	if v := c.read(); v.Kind != '*' || v.Elems[1].Str != "job" {
 		t.Fatalf("got %v, want the job", v)
 	}

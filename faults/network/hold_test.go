@@ -52,8 +52,8 @@ func TestHoldSeesThroughDisguise(t *testing.T) {
 				c.write(piece)
 			}
 			c.want(test.first...)
-			ok(t, h.Wait(t.Context(), 1))
-			held, err := h.Held(t.Context())
+			ok(t, h.Wait(soon(t), 1))
+			held, err := h.Held(soon(t))
 			ok(t, err)
 			if len(held) != 1 || held[0].Command != "DEL" || held[0].Reply || len(held[0].Args) == 0 {
 				t.Fatalf("held: %+v", held)
@@ -61,9 +61,9 @@ func TestHoldSeesThroughDisguise(t *testing.T) {
 			if v := direct.do("GET", "k"); v.Str != "v" {
 				t.Fatalf("the server has executed the held DEL: %v", v)
 			}
-			ok(t, h.Release(t.Context()))
+			ok(t, h.Release(soon(t)))
 			c.want(test.rest...)
-			if err := h.Wait(t.Context(), 1); err == nil {
+			if err := h.Wait(soon(t), 1); err == nil {
 				t.Error("waiting on a released hold must fail")
 			}
 		})
@@ -79,9 +79,9 @@ func TestHeldDelRemovesTheNextHoldersKey(t *testing.T) {
 	h := hold(t, link, network.HoldSpec{Commands: []string{"DEL"}})
 	a.do("SET", "lock", "a", "NX", "PX", "30")
 	a.write(wire("DEL", "lock"))
-	ok(t, h.Wait(t.Context(), 1))
+	ok(t, h.Wait(soon(t), 1))
 	eventually(t, "the key expires", func() bool { return direct.do("SET", "lock", "b", "NX").Str == "OK" })
-	held, err := h.Next(t.Context(), 0)
+	held, err := h.Next(soon(t), 0)
 	ok(t, err)
 	if held.Command != "DEL" || held.Args[0] != "lock" {
 		t.Errorf("let through: %+v", held)
@@ -90,7 +90,7 @@ func TestHeldDelRemovesTheNextHoldersKey(t *testing.T) {
 	if v := direct.do("GET", "lock"); !v.Null() {
 		t.Errorf("b's lock is still there: %v", v)
 	}
-	ok(t, h.Release(t.Context()))
+	ok(t, h.Release(soon(t)))
 }
 
 // Commands of several connections are executed in the order of the steps.
@@ -114,13 +114,13 @@ func TestStepsDecideTheOrder(t *testing.T) {
 			if strings.Contains(order[i:], "a") && strings.Contains(order[i:], "b") {
 				waiting = 2
 			}
-			ok(t, h.Wait(t.Context(), waiting))
-			held, err := h.Held(t.Context())
+			ok(t, h.Wait(soon(t), waiting))
+			held, err := h.Held(soon(t))
 			ok(t, err)
 			conn := int64(2*round + 1 + strings.IndexByte("ab", order[i]))
 			for _, it := range held {
 				if it.Conn == conn {
-					_, err := h.Step(t.Context(), it.ID)
+					_, err := h.Step(soon(t), it.ID)
 					ok(t, err)
 				}
 			}
@@ -129,7 +129,7 @@ func TestStepsDecideTheOrder(t *testing.T) {
 			c.read()
 			c.read()
 		}
-		ok(t, h.Release(t.Context()))
+		ok(t, h.Release(soon(t)))
 		if v := direct.do("GET", key); v.Str != order {
 			t.Errorf("executed in the order %s, want %s", v.Str, order)
 		}
@@ -144,24 +144,24 @@ func TestHoldReply(t *testing.T) {
 	h := hold(t, link, network.HoldSpec{Commands: []string{"SET", "GET"}, Reply: true, Max: 2})
 	c.write(wire("ECHO", "a") + wire("SET", "reply", "1") + wire("GET", "big") + wire("GET", "big") + wire("ECHO", "b"))
 	c.want("a")
-	ok(t, h.Wait(t.Context(), 1))
+	ok(t, h.Wait(soon(t), 1))
 	if v := direct.do("GET", "reply"); v.Str != "1" {
 		t.Errorf("only the reply is held, but the server has %v", v)
 	}
-	held, err := h.Next(t.Context(), 0)
+	held, err := h.Next(soon(t), 0)
 	ok(t, err)
 	if !held.Reply || held.Command != "SET" || held.Args[0] != "reply" {
 		t.Errorf("held: %+v", held)
 	}
 	c.want("OK")
-	ok(t, h.Wait(t.Context(), 1))
-	if _, err := h.Next(t.Context(), held.ID); err == nil {
+	ok(t, h.Wait(soon(t), 1))
+	if _, err := h.Next(soon(t), held.ID); err == nil {
 		t.Error("letting the same item through twice must fail")
 	}
-	_, err = h.Step(t.Context(), 0)
+	_, err = h.Step(soon(t), 0)
 	ok(t, err)
 	c.want(megabyte, megabyte, "b") // the third is beyond Max
-	ok(t, h.Release(t.Context()))
+	ok(t, h.Release(soon(t)))
 }
 
 // A sub-command can be named, and "*" leaves the handshake alone.
@@ -171,16 +171,16 @@ func TestHoldNames(t *testing.T) {
 	h := hold(t, link, network.HoldSpec{Commands: []string{"script  load"}})
 	c.do("SCRIPT", "EXISTS", "x")
 	c.write(wire("SCRIPT", "LOAD", "return 1"))
-	ok(t, h.Wait(t.Context(), 1))
+	ok(t, h.Wait(soon(t), 1))
 	all := hold(t, link, network.HoldSpec{Commands: []string{"*", "CLIENT"}})
 	d := dial(t, link.Addr())
 	d.do("HELLO", "3")
 	d.do("SELECT", "1")
 	d.write(wire("CLIENT", "ID"))
-	ok(t, all.Wait(t.Context(), 1))
-	ok(t, h.Release(t.Context()))
+	ok(t, all.Wait(soon(t), 1))
+	ok(t, h.Release(soon(t)))
 	c.read()
-	ok(t, all.Release(t.Context()))
+	ok(t, all.Release(soon(t)))
 	d.read()
 }
 
@@ -198,24 +198,24 @@ func TestClientDiesWhileHeld(t *testing.T) {
 		h := hold(t, link, network.HoldSpec{Commands: []string{"INCR"}, Reply: reply})
 		c := dial(t, link.Addr())
 		c.write(wire("INCR", "dead"))
-		ok(t, h.Wait(t.Context(), 1))
+		ok(t, h.Wait(soon(t), 1))
 		c.Close()
 		if reply {
 			eventually(t, "a reply without a client is dropped", func() bool {
-				held, err := h.Held(t.Context())
+				held, err := h.Held(soon(t))
 				return err == nil && len(held) == 0
 			})
 		} else {
 			if v := direct.do("GET", "dead"); !v.Null() {
 				t.Fatalf("executed already: %v", v)
 			}
-			_, err := h.Step(t.Context(), 0)
+			_, err := h.Step(soon(t), 0)
 			ok(t, err)
 			if v := direct.do("GET", "dead"); v.Str != "1" {
 				t.Errorf("a dead client's command has not arrived: %v", v)
 			}
 		}
-		ok(t, h.Release(t.Context()))
+		ok(t, h.Release(soon(t)))
 		eventually(t, "everything is freed", func() bool { return !strings.Contains(gateGoroutines(), "toxiproxy/v2.(*ToxicLink)") })
 	}
 	if v := direct.do("GET", "dead"); v.Str != "2" {
@@ -237,18 +237,18 @@ func TestCutDropsWhatIsHeld(t *testing.T) {
 	a, b := dial(t, link.Addr()), dial(t, link.Addr())
 	a.write(wire("INCR", "cut"))
 	b.write(wire("GET", "cut"))
-	ok(t, commands.Wait(t.Context(), 1))
-	ok(t, replies.Wait(t.Context(), 1))
+	ok(t, commands.Wait(soon(t), 1))
+	ok(t, replies.Wait(soon(t), 1))
 	ok(t, link.Cut())
 	for _, h := range []*network.Hold{commands, replies} {
 		eventually(t, "nothing is held", func() bool {
-			held, err := h.Held(t.Context())
+			held, err := h.Held(soon(t))
 			return err == nil && len(held) == 0
 		})
 	}
 	eventually(t, "everything is freed", func() bool { return !strings.Contains(gateGoroutines(), "half).pipe") })
 	ok(t, link.Heal())
-	ok(t, commands.Release(t.Context()))
+	ok(t, commands.Release(soon(t)))
 	if v := direct.do("GET", "cut"); !v.Null() {
 		t.Errorf("a command was executed on a link that was cut: %v", v)
 	}
@@ -302,7 +302,7 @@ func TestReplicationThroughAGate(t *testing.T) {
 	if v := p.do("WAIT", "1", "50"); v.Str != "0" {
 		t.Errorf("%v replicas acknowledged although that is held", v)
 	}
-	ok(t, h.Release(t.Context()))
+	ok(t, h.Release(soon(t)))
 	if v := p.do("WAIT", "1", "8000"); v.Str != "1" {
 		t.Errorf("%v replicas acknowledged after the release", v)
 	}
@@ -312,12 +312,12 @@ func TestMonitorThroughAGate(t *testing.T) {
 	link := newLink(t)
 	direct := dial(t, redisAddr(t))
 	c := dial(t, link.Addr())
-	d, err := link.DropReply(t.Context(), network.DropSpec{Commands: []string{"GET"}})
+	d, err := link.DropReply(soon(t), network.DropSpec{Commands: []string{"GET"}})
 	ok(t, err)
 	// The GET's reply must not be taken for a line of MONITOR, nor the other way about.
 	c.write(wire("GET", "x") + wire("MONITOR"))
 	c.want("OK")
-	ok(t, d.Wait(t.Context(), 1))
+	ok(t, d.Wait(soon(t), 1))
 	for i := range 3 {
 		text := fmt.Sprint("monitored", i)
 		direct.do("ECHO", text)
@@ -330,9 +330,9 @@ func TestLinkClosesWhileHeld(t *testing.T) {
 	h := hold(t, link, network.HoldSpec{Commands: []string{"*"}})
 	c := dial(t, link.Addr())
 	c.write(wire("PING"))
-	ok(t, h.Wait(t.Context(), 1))
+	ok(t, h.Wait(soon(t), 1))
 	waited := make(chan error, 1)
-	go func() { waited <- h.Wait(t.Context(), 2) }()
+	go func() { waited <- h.Wait(soon(t), 2) }()
 	ok(t, link.Close())
 	if err := <-waited; err == nil {
 		t.Error("nobody can wait on a link that is closed")

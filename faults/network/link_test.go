@@ -76,8 +76,8 @@ func TestRepoint(t *testing.T) {
 	h := hold(t, link, network.HoldSpec{Commands: []string{"GET"}})
 	c = dial(t, link.Addr())
 	c.write(wire("GET", "which"))
-	ok(t, h.Wait(t.Context(), 1))
-	ok(t, h.Release(t.Context()))
+	ok(t, h.Wait(soon(t), 1))
+	ok(t, h.Release(soon(t)))
 	c.want("first")
 }
 
@@ -92,8 +92,8 @@ func TestBlackhole(t *testing.T) {
 	h := hold(t, link, network.HoldSpec{Commands: []string{"INCR"}})
 	c.write(wire("INCR", "vanished"))
 	late.write(wire("INCR", "vanished"))
-	ok(t, h.Wait(t.Context(), 2))
-	ok(t, h.Release(t.Context()))
+	ok(t, h.Wait(soon(t), 2))
+	ok(t, h.Release(soon(t)))
 	ok(t, link.Heal())
 	for _, c := range []*client{c, late} {
 		if rest, _ := io.ReadAll(c); len(rest) > 0 {
@@ -140,7 +140,7 @@ func TestInterruptLosesNothing(t *testing.T) {
 	reports := t.TempDir()
 	t.Setenv("GORACE", "atexit_sleep_ms=0 exitcode=0 log_path="+filepath.Join(reports, "race"))
 	proxy := startProxy(t)
-	link, err := proxy.Link("busy", redisAddr(t))
+	link, err := proxy.Link("busy", emptyRedis(t))
 	ok(t, err)
 	remote, err := toxiclient.NewClient(proxy.Addr()).Proxy("busy")
 	ok(t, err)
@@ -198,12 +198,12 @@ func TestInterruptLosesNothing(t *testing.T) {
 		ok(t, link.Latency(time.Millisecond, 0))
 		ok(t, link.Latency(0, 0))
 		h := hold(t, link, network.HoldSpec{Commands: []string{"INCR"}, Reply: round%2 == 0})
-		ok(t, h.Wait(t.Context(), clients))
+		ok(t, h.Wait(soon(t), clients))
 		_, err := remote.UpdateToxic(gate.ToxicType+"_"+gate.Replies, 1, nil) // while it holds
 		ok(t, err)
-		_, err = h.Next(t.Context(), 0)
+		_, err = h.Next(soon(t), 0)
 		ok(t, err)
-		ok(t, h.Release(t.Context()))
+		ok(t, h.Release(soon(t)))
 	}
 	close(enough)
 	traffic.Wait()
@@ -231,7 +231,7 @@ func startProxy(t *testing.T) *network.Proxy {
 	group, err := proc.NewGroup()
 	ok(t, err)
 	t.Cleanup(func() { group.Close() })
-	p, err := network.Start(t.Context(), group, self)
+	p, err := network.Start(soon(t), group, self)
 	ok(t, err)
 	return p
 }
@@ -244,7 +244,7 @@ func TestGateRemovedWhileHeld(t *testing.T) {
 	c := dial(t, link.Addr())
 	h := hold(t, link, network.HoldSpec{Commands: []string{"ECHO"}})
 	c.write(wire("ECHO", "1") + wire("ECHO", megabyte))
-	ok(t, h.Wait(t.Context(), 1))
+	ok(t, h.Wait(soon(t), 1))
 	ok(t, toxiclient.NewClient(proxy.Addr()).ResetState())
 	c.want("1", megabyte)
 }
@@ -257,7 +257,7 @@ func stock(t testing.TB) *network.Proxy {
 		server.Collection.Clear()
 		http.Close()
 	})
-	p, err := network.Connect(t.Context(), http.Listener.Addr().String())
+	p, err := network.Connect(soon(t), http.Listener.Addr().String())
 	ok(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -270,10 +270,10 @@ func TestStockToxiproxy(t *testing.T) {
 	if v := dial(t, link.Addr()).do("PING"); v.Str != "PONG" {
 		t.Error(v)
 	}
-	if _, err := link.Hold(t.Context(), network.HoldSpec{Commands: []string{"DEL"}}); !errors.Is(err, network.ErrNoHold) {
+	if _, err := link.Hold(soon(t), network.HoldSpec{Commands: []string{"DEL"}}); !errors.Is(err, network.ErrNoHold) {
 		t.Errorf("hold: %v", err)
 	}
-	if _, err := link.DropReply(t.Context(), network.DropSpec{Commands: []string{"DEL"}}); !errors.Is(err, network.ErrNoHold) {
+	if _, err := link.DropReply(soon(t), network.DropSpec{Commands: []string{"DEL"}}); !errors.Is(err, network.ErrNoHold) {
 		t.Errorf("drop: %v", err)
 	}
 	ok(t, link.Cut())
@@ -300,7 +300,7 @@ func TestLinkNames(t *testing.T) {
 	// Nobody listens upstream: connections end.
 	c := dial(t, again.Addr())
 	ok(t, ended(c))
-	if _, err := again.Hold(t.Context(), network.HoldSpec{}); err == nil {
+	if _, err := again.Hold(soon(t), network.HoldSpec{}); err == nil {
 		t.Error("a hold of nothing")
 	}
 	if err := again.Cut(); err != nil {
@@ -315,18 +315,18 @@ func TestStartRunsAProcess(t *testing.T) {
 	h := hold(t, link, network.HoldSpec{Commands: []string{"PING"}})
 	c := dial(t, link.Addr())
 	c.write(wire("PING"))
-	ok(t, h.Wait(t.Context(), 1))
-	ok(t, h.Release(t.Context()))
+	ok(t, h.Wait(soon(t), 1))
+	ok(t, h.Release(soon(t)))
 	c.want("PONG")
 	ok(t, p.Close()) // the end of its standard input
 	ok(t, ended(c))
-	if _, err := network.Connect(t.Context(), p.Addr()); err == nil {
+	if _, err := network.Connect(soon(t), p.Addr()); err == nil {
 		t.Error("the process is still there")
 	}
 	group, err := proc.NewGroup()
 	ok(t, err)
 	t.Cleanup(func() { group.Close() })
-	if _, err := network.Start(t.Context(), group, "/bin/true"); err == nil {
+	if _, err := network.Start(soon(t), group, "/bin/true"); err == nil {
 		t.Error("a command that announces nothing")
 	}
 }
@@ -334,10 +334,10 @@ func TestStartRunsAProcess(t *testing.T) {
 func TestServeEndsWithItsInput(t *testing.T) {
 	in, closeIn := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- network.Serve(t.Context(), io.Discard, in, nil) }()
+	go func() { served <- network.Serve(soon(t), io.Discard, in, nil) }()
 	closeIn.Close()
 	ok(t, <-served)
-	if err := network.Serve(t.Context(), failingWriter{}, nil, nil); err == nil {
+	if err := network.Serve(soon(t), failingWriter{}, nil, nil); err == nil {
 		t.Error("an address that cannot be announced is of no use")
 	}
 }

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// redis is the server that most tests share; they keep to keys of their own.
+// redis is the server that most tests share, one after the other.
 var redis struct {
 	once  sync.Once
 	group *proc.Group
@@ -53,6 +53,13 @@ func redisAddr(t testing.TB) string {
 	})
 	skipWithout(t, redis.err)
 	return redis.addr
+}
+
+func emptyRedis(t testing.TB) (addr string) {
+	t.Helper()
+	addr = redisAddr(t)
+	dial(t, addr).do("FLUSHALL")
+	return addr
 }
 
 func skipWithout(t testing.TB, err error) {
@@ -125,7 +132,7 @@ func newProxy(t testing.TB) *network.Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := network.Connect(t.Context(), strings.TrimSpace(addr))
+	p, err := network.Connect(soon(t), strings.TrimSpace(addr))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +148,7 @@ func newProxy(t testing.TB) *network.Proxy {
 
 func newLink(t testing.TB) *network.Link {
 	t.Helper()
-	addr := redisAddr(t)
+	addr := emptyRedis(t)
 	l, err := newProxy(t).Link("link", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -225,9 +232,16 @@ func eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
+// soon is a context for what must not take long.
+func soon(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func hold(t testing.TB, l *network.Link, spec network.HoldSpec) *network.Hold {
 	t.Helper()
-	h, err := l.Hold(t.Context(), spec)
+	h, err := l.Hold(soon(t), spec)
 	ok(t, err)
 	return h
 }

@@ -56,7 +56,7 @@ type hold struct {
 	client   int
 	id       int64
 	key      string
-	since    int64 // invocation of its acquire or last extension
+	until    int64 // the earliest end of its lease, as far as is known
 	released bool
 }
 
@@ -145,23 +145,30 @@ func (t *teller) acquire(e *history.Event, client int, asked map[int64]int64) (w
 			continue
 		}
 		breaks = append(breaks, fmt.Sprintf("mutex: %s still believes in hold %d", Name(other.client, t.header.Clients), other.id))
-		if end := other.since + t.header.TTL - t.header.Margin; !t.header.Expires || e.Time < end {
-			text := fmt.Sprintf("lease: hold %d was good for ever", other.id)
-			if t.header.Expires {
-				text = fmt.Sprintf("lease: hold %d was good until %s at least", other.id, Moment(end))
-			}
-			breaks = append(breaks, text)
+		switch {
+		case !t.header.Expires:
+			breaks = append(breaks, fmt.Sprintf("lease: hold %d was good for ever", other.id))
+		case e.Time < other.until:
+			breaks = append(breaks, fmt.Sprintf("lease: hold %d was good until %s at least", other.id, Moment(other.until)))
 		}
 	}
-	t.holds[e.Hold] = &hold{client: client, id: e.Hold, key: e.Key, since: asked[e.Hold]}
+	t.holds[e.Hold] = &hold{client: client, id: e.Hold, key: e.Key, until: t.until(e, asked)}
 	return what, strings.Join(breaks, "; ")
+}
+
+// until is the earliest moment at which a lease can end that e begins or prolongs.
+func (t *teller) until(e *history.Event, asked map[int64]int64) int64 {
+	if e.Deadline != 0 {
+		return e.Deadline - t.header.Margin
+	}
+	return asked[e.Hold] + t.header.TTL - t.header.Margin
 }
 
 func (t *teller) extend(e *history.Event, asked map[int64]int64) string {
 	switch e.Type {
 	case history.OK:
 		if h := t.holds[e.Hold]; h != nil {
-			h.since = asked[e.Hold]
+			h.until = t.until(e, asked)
 		}
 		return fmt.Sprintf("extends hold %d until %s", e.Hold, Moment(e.Deadline))
 	case history.Fail, history.Info:
