@@ -15,6 +15,7 @@ import (
 
 	"lockstress/checker"
 	"lockstress/history"
+	"lockstress/internal/redistest"
 	"lockstress/results"
 )
 
@@ -39,7 +40,7 @@ func (silent) Ended(string, int, results.Trial) {}
 // A coordinator killed in mid-trial leaves no process, stopped ones included, and no
 // folder, and what was recorded can be judged.
 func TestKilledCoordinatorLeavesNothing(t *testing.T) {
-	needRedis(t)
+	redistest.Need(t)
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("this test finds processes through /proc")
 	}
@@ -112,7 +113,7 @@ func TestKilledCoordinatorLeavesNothing(t *testing.T) {
 
 // A run that is interrupted says so, keeps the results so far, and leaves nothing.
 func TestInterruptedRun(t *testing.T) {
-	needRedis(t)
+	redistest.Need(t)
 	o := options(t)
 	o.Locks, o.Scenarios, o.Guards = []string{"token"}, []string{"gc_pause"}, []string{"none"}
 	o.Trials, o.Parallel = 50, 1

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 
 	"lockstress/faults/network"
@@ -36,16 +35,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is not on the PATH")
-		}
-		t.Skip("redis-server is not on the PATH: make setup")
-	}
 }
 
 func self(t *testing.T) []string {

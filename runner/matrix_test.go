@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstress/internal/redistest"
 	"lockstress/results"
 )
 
@@ -95,7 +96,7 @@ var documented = []expectation{
 }
 
 func TestDocumentedOutcomes(t *testing.T) {
-	needRedis(t)
+	redistest.Need(t)
 	o := options(t)
 	r := plan(t, o)
 	for i := range r.Cells {

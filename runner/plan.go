@@ -28,11 +28,11 @@ type Options struct {
 	Seed      int64
 	// Exact: the first trial of a cell has Seed itself, not one derived from it,
 	// so that a trial of an earlier run can be played again.
-	Exact bool
-	TTL       time.Duration
-	Clients   int // in scenarios with a crowd; 0: as the workload says
-	Workers   int // processes that host a crowd
-	Parallel  int // trials side by side
+	Exact    bool
+	TTL      time.Duration
+	Clients  int // in scenarios with a crowd; 0: as the workload says
+	Workers  int // processes that host a crowd
+	Parallel int // trials side by side
 	// CheckTimeout bounds each check of the judge.
 	CheckTimeout time.Duration
 	// Out is the folder of this run; it is made.

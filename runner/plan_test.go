@@ -42,7 +42,9 @@ func TestPlanSkipsWithAReason(t *testing.T) {
 		"needs fencing tokens": func(o *Options) { o.Locks, o.Guards = []string{"token"}, []string{"fenced"} },
 		"no lock":              func(o *Options) { o.Locks, o.Scenarios = []string{"none"}, []string{"gc_pause"} },
 		"independent servers":  func(o *Options) { o.Locks, o.Scenarios = []string{"redlock"}, []string{"failover/sentinel"} },
-		"no resource to guard": func(o *Options) { o.Locks, o.Guards, o.Workloads = []string{"fenced"}, []string{"fenced"}, []string{"lock"} },
+		"no resource to guard": func(o *Options) {
+			o.Locks, o.Guards, o.Workloads = []string{"fenced"}, []string{"fenced"}, []string{"lock"}
+		},
 	} {
 		o := plain()
 		change(&o)

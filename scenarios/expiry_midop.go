@@ -10,7 +10,7 @@ func expiryMidOp() Scenario {
 	return Scenario{
 		Name:    "expiry_midop",
 		Summary: "the work under the lock takes longer than the lock's TTL",
-		Timeline: "A acquires and reads; its work (a slow payment call) takes up to 1.5 T; B acquires once A's key has expired, and reads; " +
+		Timeline: "A acquires and reads; its work (a slow payment call) takes longer than T; B acquires once A's key has expired, and reads; " +
 			"A writes and releases; C tries to get in while B is still at it; B writes and releases",
 		Faulty:   true,
 		Topology: plain,
@@ -32,9 +32,9 @@ func playExpiryMidOp(ctx context.Context, s Stage) error {
 	if err := b.Order(once(s, 5*ttl)); err != nil {
 		return err
 	}
-	// A's work lasts until B has got in, yet at least T and at most 1.5 T: B then
-	// has most of a fresh T left for what follows.
-	second, entered, err := toBy(ctx, since.Add(ttl*3/2), b, inside(s))
+	// A's work lasts until B has got in: B then has most of a fresh T left for what
+	// follows. It lasts T at least, and no more than 3 T, for locks that keep B out.
+	second, entered, err := toBy(ctx, since.Add(3*ttl), b, inside(s))
 	if err != nil {
 		return err
 	}

@@ -38,8 +38,9 @@ func playGCPause(ctx context.Context, s Stage) error {
 		return err
 	}
 	// B does all it wants while A is stopped. To names no point, so it stops at
-	// none; it may still be waiting for the lock when A comes back.
-	second, entered, err := toBy(ctx, stopped.Add(2*ttl), b)
+	// none; it may still be waiting for the lock when A comes back, after 2 T or as
+	// soon as B is done, but after 4 T in any case.
+	second, entered, err := toBy(ctx, stopped.Add(4*ttl), b)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func playLateRelease(ctx context.Context, s Stage) error {
 	if err := b.Order(once(s, 5*ttl)); err != nil {
 		return err
 	}
-	second, entered, err := toBy(ctx, since.Add(ttl*3/2), b, inside(s))
+	second, entered, err := toBy(ctx, since.Add(3*ttl), b, inside(s))
 	if err != nil {
 		return err
 	}

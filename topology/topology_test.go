@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,19 +14,10 @@ import (
 	"time"
 
 	"lockstress/internal/proc"
+	"lockstress/internal/redistest"
 )
 
 // needRedis skips a test where there is no Redis, except in CI.
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(ErrNoRedis)
-		}
-		t.Skip(ErrNoRedis)
-	}
-}
-
 func newGroup(t *testing.T) *proc.Group {
 	t.Helper()
 	g, err := proc.NewGroup()
@@ -44,7 +34,7 @@ func newGroup(t *testing.T) *proc.Group {
 
 func start(t *testing.T, spec Spec, linker Linker) *Topology {
 	t.Helper()
-	needRedis(t)
+	redistest.Need(t)
 	top, err := Start(t.Context(), newGroup(t), spec, linker)
 	if err != nil {
 		t.Fatal(err)
@@ -462,7 +452,7 @@ func TestNoRedis(t *testing.T) {
 }
 
 func TestStartFails(t *testing.T) {
-	needRedis(t)
+	redistest.Need(t)
 	_, err := launch(t.Context(), newGroup(t), "n1", t.TempDir(), "Ready to accept", "--port", "0", "--no-such-option", "1")
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("the error does not carry what the server said: %v", err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,17 +19,13 @@ import (
 	"lockstress/history"
 	"lockstress/internal/clock"
 	"lockstress/internal/proc"
+	"lockstress/internal/redistest"
 	"lockstress/topology"
 )
 
 func start(t *testing.T, spec topology.Spec) *topology.Topology {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(topology.ErrNoRedis)
-		}
-		t.Skip(topology.ErrNoRedis)
-	}
+	redistest.Need(t)
 	g, err := proc.NewGroup()
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"lockstress/history"
 	"lockstress/internal/clock"
 	"lockstress/internal/proc"
+	"lockstress/internal/redistest"
 	"lockstress/topology"
 	"lockstress/witness"
 )
@@ -41,12 +41,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is not on the PATH")
-		}
-		t.Skip("redis-server is not on the PATH: make setup")
-	}
+	redistest.Need(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

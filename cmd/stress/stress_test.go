@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"lockstress/history"
+	"lockstress/internal/redistest"
 	"lockstress/results"
 	"lockstress/runner"
 	"lockstress/worker"
@@ -129,19 +129,9 @@ func TestHelpNamesTheExitCodes(t *testing.T) {
 	}
 }
 
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is not on the PATH")
-		}
-		t.Skip("redis-server is not on the PATH: make setup")
-	}
-}
-
 // The main job, as a user sees it: run, look, check a history again, draw again.
 func TestRunCheckReport(t *testing.T) {
-	needRedis(t)
+	redistest.Need(t)
 	out := t.TempDir()
 	code, table, stderr := call(t, "run", "--locks", "token,fenced", "--guard", "none,fenced", "--scenarios", "gc_pause,expiry_midop",
 		"--trials", "1", "--ttl", "300ms", "--out", out)
@@ -205,7 +195,7 @@ func TestRunCheckReport(t *testing.T) {
 }
 
 func TestFailOnViolated(t *testing.T) {
-	needRedis(t)
+	redistest.Need(t)
 	code, _, stderr := call(t, "run", "--locks", "token", "--scenarios", "gc_pause", "--trials", "1", "--ttl", "300ms",
 		"--out", t.TempDir(), "--fail-on", "violated", "--json")
 	if code != exitViolated || !strings.Contains(stderr, "violated") {
@@ -214,7 +204,7 @@ func TestFailOnViolated(t *testing.T) {
 }
 
 func TestRepro(t *testing.T) {
-	needRedis(t)
+	redistest.Need(t)
 	keep := filepath.Join(t.TempDir(), "kept")
 	code, text, stderr := call(t, "repro", "gc_pause", "--lock", "token", "--ttl", "300ms", "--keep", keep)
 	if code != exitViolated {

@@ -16,7 +16,9 @@ type HoldSpec = gate.HoldSpec
 type Held = gate.Held
 
 // Hold keeps back commands, or replies, of a link. Everything behind a held command on
-// the same connection waits with it; other connections go on.
+// the same connection waits with it; other connections go on. Pushes, pub/sub messages
+// and confirmations of subscriptions are not replies. Where replies cannot be matched (a
+// connection of MONITOR, of a replica, or that uses CLIENT REPLY), none is held.
 //
 // The network's own rules apply. What a client sent before it died still arrives when
 // it is let through, and so does what a server answered before it was killed; what has

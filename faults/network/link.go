@@ -94,7 +94,8 @@ func (l *Link) installGate() error {
 
 // somePort reserves a port below those that Linux hands out (32768 and up): while a
 // link is cut nobody listens on its port, and any process asking for a port, or
-// connecting somewhere, could be given it.
+// connecting somewhere, could be given it. Below 20000 are the servers' (package
+// topology).
 func (p *Proxy) somePort() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -76,6 +76,10 @@ func skipWithout(t testing.TB, err error) {
 // startRedis starts a server and waits for its answer. Whoever takes the port between
 // finding and using it makes the server end, and another port is tried.
 func startRedis(group *proc.Group, args ...string) (addr string, err error) {
+	dir, err := group.TempDir("redis")
+	if err != nil {
+		return "", err
+	}
 	for range 5 {
 		var l net.Listener
 		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -85,7 +89,7 @@ func startRedis(group *proc.Group, args ...string) (addr string, err error) {
 		l.Close()
 		_, port, _ := net.SplitHostPort(addr)
 		cmd := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1",
-			"--save", "", "--appendonly", "no", "--dir", os.TempDir(), "--dbfilename", "lockstress-test-" + port + ".rdb",
+			"--save", "", "--appendonly", "no", "--dir", dir,
 			"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"}, args...)...)
 		var p *proc.Process
 		if p, err = group.Start("redis-server", cmd); err != nil {

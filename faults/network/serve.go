@@ -28,7 +28,10 @@ import (
 func Serve(ctx context.Context, w io.Writer, stdin io.Reader, verbose io.Writer) error {
 	gate.Register()
 	logger := zerolog.Nop()
-	if verbose != nil {
+	if verbose == nil {
+		// Some of Toxiproxy's toxics log past the logger they are given.
+		zerolog.SetGlobalLevel(zerolog.Disabled)
+	} else {
 		logger = zerolog.New(verbose).With().Timestamp().Logger()
 	}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), logger)

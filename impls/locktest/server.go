@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockstress/impls/lock"
+	"lockstress/internal/redistest"
 )
 
 // Server is a redis-server on a free port of loopback. It ends with the test, and
@@ -31,12 +31,10 @@ type Server struct {
 // skipped, or fails where CI=true.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	redistest.Need(t)
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("redis-server is needed: %v", err)
-		}
-		t.Skipf("redis-server is needed: %v", err)
+		t.Fatal(err)
 	}
 	// Somebody else may take the port between looking and starting.
 	var last string

@@ -29,7 +29,8 @@ type sent struct {
 
 // conn is one connection of a client, shared by its two halves. The k-th reply belongs
 // to the k-th command, but for what a server sends of its own accord (pushes, pub/sub
-// messages) and commands that are answered in another way or not at all.
+// messages). Where that cannot be told apart, the connection turns blind and everything
+// passes: replication, MONITOR, CLIENT REPLY.
 type conn struct {
 	gate *gate
 	id   int64
@@ -44,7 +45,6 @@ type conn struct {
 	resp3 bool
 	// Subscriptions as of the last confirmation that came by.
 	channels, patterns, shards int64
-	silent, skip               bool // CLIENT REPLY OFF, CLIENT REPLY SKIP
 }
 
 func newConn(g *gate, id int64) *conn {
@@ -94,8 +94,6 @@ func (c *conn) expectReply(cmd command, it *item) bool {
 		return false
 	}
 	s := &sent{command: cmd, item: it}
-	skipped := c.skip
-	c.skip = false
 	switch cmd.name {
 	case "PSYNC", "SYNC": // what comes back is a file, then the stream of replication
 		c.becomeBlind()
@@ -103,19 +101,12 @@ func (c *conn) expectReply(cmd command, it *item) bool {
 	case "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE":
 		s.expect = cmd.count - 1
 	case "CLIENT":
-		if len(cmd.args) == 2 && strings.EqualFold(cmd.args[0], "REPLY") {
-			switch strings.ToUpper(cmd.args[1]) {
-			case "ON":
-				c.silent = false
-			case "OFF":
-				c.silent = true
-			case "SKIP":
-				c.skip, skipped = !c.silent, true
-			}
+		// After CLIENT REPLY OFF or SKIP the next command is not answered – unless the
+		// server refuses it, as within MULTI, which shows too late.
+		if len(cmd.args) > 0 && strings.EqualFold(cmd.args[0], "REPLY") {
+			c.becomeBlind()
+			return false
 		}
-	}
-	if c.silent || skipped {
-		return false
 	}
 	if len(c.pending) >= maxPending {
 		c.becomeBlind()
@@ -166,7 +157,7 @@ func (c *conn) receive(f *resp.Framer) *sent {
 	c.pop()
 	switch {
 	case f.Kind() == '-':
-	case s.name == "HELLO":
+	case s.name == "HELLO" && f.Kind() != '+': // within MULTI it is "+QUEUED"
 		c.resp3 = f.Kind() == '%'
 	case s.name == "RESET":
 		c.channels, c.patterns, c.shards, c.resp3 = 0, 0, 0, false
