@@ -58,7 +58,7 @@ func (s *slot) topology(ctx context.Context, kind scenarios.Topology) (*topology
 	if t := s.servers[kind]; t != nil {
 		// What a faulty trial left behind shows here at the latest.
 		if err := errors.Join(t.Clean(ctx), t.Healthy(ctx)); err == nil {
-			return t, nil
+			return t, t.WaitSync(ctx)
 		}
 		if err := s.discard(kind); err != nil {
 			return nil, err

@@ -165,7 +165,8 @@ func toBy(ctx context.Context, moment time.Time, c Client, points ...string) (st
 // enter starts A, who must get the lock, and brings it to the point.
 func enter(ctx context.Context, s Stage, point string) (Client, worker.Stop, bool, error) {
 	a := s.Client(0)
-	if err := a.Order(once(s, 0)); err != nil {
+	// Patience for a try or two more: on a loaded machine an answer may be late.
+	if err := a.Order(once(s, 2*s.Cell().TTL)); err != nil {
 		return nil, worker.Stop{}, false, err
 	}
 	stop, err := a.To(ctx, point)
