@@ -27,8 +27,9 @@ type Node struct {
 	Name string // "n1"
 	Addr string // host:port, direct
 
-	group *proc.Group // nil: not ours
-	dir   string
+	group  *proc.Group // nil: not ours
+	engine engine
+	dir    string
 
 	mu         sync.Mutex
 	server     *server // nil: never started
@@ -40,7 +41,9 @@ type Node struct {
 	client     *redis.Client
 }
 
-func newNode(group *proc.Group, name string) *Node { return &Node{Name: name, group: group} }
+func newNode(group *proc.Group, engine engine, name string) *Node {
+	return &Node{Name: name, group: group, engine: engine}
+}
 
 // RestartOptions says how a server comes back.
 type RestartOptions struct {
@@ -97,7 +100,7 @@ func (n *Node) run(ctx context.Context, persistent bool) error {
 		h, p, _ := net.SplitHostPort(n.follow)
 		args = append(args, "--replicaof", h, p)
 	}
-	s, err := launch(ctx, n.group, n.Name, n.dir, "Ready to accept connections", args...)
+	s, err := n.engine.launch(ctx, n.Name, n.dir, "Ready to accept connections", args...)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (n *Node) run(ctx context.Context, persistent bool) error {
 	if n.version == "" {
 		info, err := n.client.InfoMap(ctx, "server").Result()
 		if err != nil {
-			return fmt.Errorf("asking %s (%s) for its version: %w", n.Name, n.Addr, err)
+			return fmt.Errorf("asking %s (%s) for its version: %w%s", n.Name, n.Addr, err, n.engine.advice())
 		}
 		n.version = info["Server"]["redis_version"]
 	}
@@ -166,7 +169,8 @@ func (n *Node) Announced() string {
 	return n.Addr
 }
 
-// Pid is the process number of the server's present life; 0 if it is not ours.
+// Pid is the process number of the server's present life, in a container that on
+// Docker's machine; 0 if it is not ours.
 func (n *Node) Pid() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -221,13 +225,13 @@ func (n *Node) Kill() error {
 // returns once the server answers. A replica follows the same primary as before, but
 // need not be in sync yet: see [Topology.WaitSync].
 func (n *Node) Restart(ctx context.Context, o RestartOptions) error {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
-	defer cancel()
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.group == nil {
 		return fmt.Errorf("restarting %s (%s): %w", n.Name, n.Addr, ErrNotOurs)
 	}
+	ctx, cancel := context.WithTimeout(ctx, n.engine.timeout())
+	defer cancel()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.server != nil {
 		if err := n.server.end(); err != nil {
 			return err
@@ -239,7 +243,7 @@ func (n *Node) Restart(ctx context.Context, o RestartOptions) error {
 	return nil
 }
 
-// Pause stops the server with SIGSTOP: its connections stay open and nothing answers.
+// Pause stops the server with SIGSTOP, or its container: its connections stay open and nothing answers.
 func (n *Node) Pause() error { return n.signal(syscall.SIGSTOP, true) }
 
 // Resume lets a paused server go on.

@@ -126,7 +126,7 @@ func (t *Topology) startSentinel(ctx context.Context, s *sentinelNode, group []*
 		return fmt.Errorf("configuring sentinel %s: %w", s.name, err)
 	}
 	var err error
-	s.server, err = launch(ctx, t.group, s.name, s.dir, "Sentinel ID is", file, "--sentinel")
+	s.server, err = t.engine.launch(ctx, s.name, s.dir, "Sentinel ID is", file, "--sentinel")
 	return err
 }
 

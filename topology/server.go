@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"lockstress/internal/proc"
@@ -19,11 +20,41 @@ var ErrNoRedis = errors.New("no redis-server on the PATH: install it with `apt-g
 // errPortTaken: somebody else was faster.
 var errPortTaken = errors.New("the port is taken")
 
-// server is one running process of Redis.
+// engine starts Redis servers: as processes, or in containers.
+type engine interface {
+	// launch starts redis-server with a folder of its own and waits until its log
+	// says ready. errPortTaken is wrapped where that is the reason.
+	launch(ctx context.Context, name, dir, ready string, args ...string) (*server, error)
+	// timeout bounds a start.
+	timeout() time.Duration
+	// advice is for who cannot reach a server that is ready; "" for none.
+	advice() string
+}
+
+// server is one running Redis.
 type server struct {
-	*proc.Process
+	life
+	Pid int
 	log *logTail
 }
+
+// life of a process, or of a container in its place.
+type life interface {
+	Signal(syscall.Signal) error
+	Kill() error           // to kill a dead one is no error
+	Done() <-chan struct{} // closed once it has ended and nothing is left of it
+	Err() error            // how it ended, after Done
+}
+
+// native is the engine for redis-server from the PATH.
+type native struct{ group *proc.Group }
+
+func (e native) launch(ctx context.Context, name, dir, ready string, args ...string) (*server, error) {
+	return launch(ctx, e.group, name, dir, ready, args...)
+}
+
+func (native) timeout() time.Duration { return StartTimeout }
+func (native) advice() string         { return "" }
 
 // launch starts redis-server and waits until its log says ready.
 func launch(ctx context.Context, group *proc.Group, name, dir, ready string, args ...string) (*server, error) {
@@ -36,9 +67,16 @@ func launch(ctx context.Context, group *proc.Group, name, dir, ready string, arg
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.WaitDelay = time.Second // a saving child may keep the pipe open
-	if s.Process, err = group.Start(name, cmd); err != nil {
+	p, err := group.Start(name, cmd)
+	if err != nil {
 		return nil, err
 	}
+	s.life, s.Pid = p, p.Pid
+	return s.await(ctx, name, args)
+}
+
+// await returns once the log says ready. Otherwise nothing is left of the server.
+func (s *server) await(ctx context.Context, name string, args []string) (*server, error) {
 	select {
 	case <-s.log.found:
 		return s, nil

@@ -1,5 +1,5 @@
-// Package topology starts the Redis servers of a trial: real redis-server processes
-// on free ports of 127.0.0.1, alone, replicated, watched by Sentinels, or as
+// Package topology starts the Redis servers of a trial: real redis-server processes,
+// or containers that share the machine's network, on free ports of 127.0.0.1, alone, replicated, watched by Sentinels, or as
 // independent nodes. It knows nothing of locks or faults; whoever wants the links
 // between the servers to be breakable passes a [Linker].
 package topology
@@ -35,12 +35,16 @@ type Spec struct {
 	// Persistent servers keep an append-only file, synced before every reply;
 	// others come back empty from a restart.
 	Persistent bool
+	// Image is the Docker image whose redis-server to run, as in "redis:7"; empty
+	// for processes of the redis-server on the PATH. docs/docker.md says what is
+	// needed for it. An External topology has no use for it.
+	Image string
 	// Addrs of the servers of an External topology, host:port.
 	Addrs []string
 }
 
 // StartTimeout bounds [Start] and [Node.Restart] where the context has no earlier
-// deadline.
+// deadline. Containers have [ContainerStartTimeout].
 const StartTimeout = 15 * time.Second
 
 // Topology is a set of running servers. Its methods may be called concurrently with
@@ -52,6 +56,7 @@ type Topology struct {
 	Took time.Duration
 
 	group  *proc.Group
+	engine engine
 	linker Linker
 	nodes  []*Node
 	watch  *watch // of the Sentinels; nil without
@@ -66,12 +71,20 @@ type Topology struct {
 
 // Start builds a topology and returns once it is ready for use. linker may be nil:
 // then the servers talk to each other directly. [ErrNoRedis] is wrapped if there is
-// no redis-server to start.
+// no redis-server to start, [ErrNoDocker] or [ErrNoImage] if there is no container.
 func Start(ctx context.Context, group *proc.Group, spec Spec, linker Linker) (*Topology, error) {
-	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	t := &Topology{Spec: spec.withDefaults(), group: group, engine: native{group}, linker: linker, links: map[string]Link{}}
+	if spec.Image != "" && spec.Kind != External {
+		// An image may have to be pulled, which is no part of the start.
+		d, err := newDocker(ctx, group, spec.Image)
+		if err != nil {
+			return nil, fmt.Errorf("starting a %s topology in Docker: %w", t.Spec.Kind, err)
+		}
+		t.engine = d
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.engine.timeout())
 	defer cancel()
 	began := time.Now()
-	t := &Topology{Spec: spec.withDefaults(), group: group, linker: linker, links: map[string]Link{}}
 	if err := t.build(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a %s topology: %w", t.Spec.Kind, err), t.Close())
 	}
@@ -135,7 +148,7 @@ func (t *Topology) build(ctx context.Context) error {
 // startNodes starts all servers at once.
 func (t *Topology) startNodes(ctx context.Context) error {
 	for i := range t.Spec.Nodes {
-		t.nodes = append(t.nodes, newNode(t.group, fmt.Sprintf("%s%d", t.Spec.Name, i+1)))
+		t.nodes = append(t.nodes, newNode(t.group, t.engine, fmt.Sprintf("%s%d", t.Spec.Name, i+1)))
 	}
 	return each(t.nodes, func(n *Node) error { return n.start(ctx, t.Spec.Persistent) })
 }

@@ -4,14 +4,18 @@
 // Three things end a process of a [Group]: Group.Close; on Linux the parent-death
 // signal, which the kernel sends when the coordinator dies, even to a stopped
 // process; and the guardian, a small process that holds one end of a pipe, notices
-// that the coordinator is gone, kills what is left and removes temporary folders.
+// that the coordinator is gone, kills what is left and removes temporary folders. What
+// is not a process of ours, such as a container, is ended by a command: [Group.AtEnd].
 package proc
 
 import (
 	"bufio"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -33,6 +37,8 @@ type Group struct {
 	closed bool
 	procs  map[*Process]struct{}
 	dirs   map[string]struct{}
+	ends   map[string][]string // commands to run at the end, by key
+	ended  int                 // keys given out
 }
 
 // Process is a started process, the leader of a process group of its own.
@@ -49,7 +55,7 @@ type Process struct {
 // [Guardian] on its standard input, normally this very program with a hidden
 // sub-command; without one, only a parent-death signal covers a killed coordinator.
 func NewGroup(guardian ...string) (*Group, error) {
-	g := &Group{spawn: make(chan func()), procs: map[*Process]struct{}{}, dirs: map[string]struct{}{}}
+	g := &Group{spawn: make(chan func()), procs: map[*Process]struct{}{}, dirs: map[string]struct{}{}, ends: map[string][]string{}}
 	// The parent-death signal comes when the *thread* that forked ends, so one
 	// thread does all the forking and lives as long as the group.
 	go func() {
@@ -121,6 +127,14 @@ func (g *Group) TempDir(pattern string) (string, error) {
 	return dir, nil
 }
 
+// Adopt makes the guardian remove a folder that the coordinator made itself, should
+// the coordinator be killed. [Group.Close] leaves it alone.
+func (g *Group) Adopt(dir string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tell("dir", dir)
+}
+
 // RemoveDir removes a folder made by [Group.TempDir] before the group ends.
 func (g *Group) RemoveDir(dir string) error {
 	g.mu.Lock()
@@ -133,8 +147,67 @@ func (g *Group) RemoveDir(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Close kills every process of the group, waits for each to end and removes the
-// folders. It is safe to call twice.
+// AtEnd has a command run when the group ends, by [Group.Close] or by the guardian of
+// a dead coordinator, after the processes were killed and before the folders are
+// removed. Tell of it before making what it removes. done withdraws it. A guardian runs
+// it twice, a second apart: what the coordinator asked for as it died may come to be
+// after the first time. Each has [EndTimeout].
+func (g *Group) AtEnd(command ...string) (done func(), err error) {
+	if len(command) == 0 {
+		return nil, errors.New("keeping a command for the end: it is empty")
+	}
+	asJSON, err := json.Marshal(command)
+	if err != nil {
+		return nil, fmt.Errorf("keeping the command %q for the end: %w", command, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, fmt.Errorf("keeping the command %q for the end: the run is over", command)
+	}
+	g.ended++
+	key := strconv.Itoa(g.ended)
+	g.ends[key] = command
+	g.tell("run", key+" "+string(asJSON))
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if _, ok := g.ends[key]; ok {
+			delete(g.ends, key)
+			g.tell("norun", key)
+		}
+	}, nil
+}
+
+// EndTimeout bounds each command of [Group.AtEnd].
+const EndTimeout = 30 * time.Second
+
+// runAll runs the commands at once. Their standard output is thrown away.
+func runAll(commands map[string][]string) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, c := range commands {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), EndTimeout)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, c[0], c[1:]...)
+			cmd.WaitDelay = time.Second
+			var said strings.Builder
+			cmd.Stderr = &said
+			if err := cmd.Run(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("running %s: %w: %s", strings.Join(c, " "), err, strings.TrimSpace(said.String())))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Close kills every process of the group, waits for each to end, runs the commands of
+// [Group.AtEnd] and removes the folders. It is safe to call twice.
 func (g *Group) Close() error {
 	g.mu.Lock()
 	if g.closed {
@@ -155,6 +228,10 @@ func (g *Group) Close() error {
 	for _, p := range left {
 		<-p.done
 	}
+	g.mu.Lock()
+	commands := maps.Clone(g.ends)
+	g.mu.Unlock()
+	errs = append(errs, runAll(commands))
 	for dir := range g.dirs {
 		errs = append(errs, os.RemoveAll(dir))
 	}
@@ -226,11 +303,12 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 func (p *Process) Err() error { return p.err }
 
 // Guardian reads what a [Group] tells it until the pipe is closed. If the group did
-// not say goodbye, its process is dead: everything it had started is killed and its
-// folders are removed.
+// not say goodbye, its process is dead: everything it had started is killed, its last
+// commands are run and its folders are removed.
 func Guardian(r io.Reader) error {
 	pids := map[int]bool{}
 	dirs := map[string]bool{}
+	commands := map[string][]string{}
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		verb, arg, _ := strings.Cut(lines.Text(), " ")
@@ -244,6 +322,14 @@ func Guardian(r io.Reader) error {
 			dirs[arg] = true
 		case "nodir":
 			delete(dirs, arg)
+		case "run":
+			key, asJSON, _ := strings.Cut(arg, " ")
+			var command []string
+			if err := json.Unmarshal([]byte(asJSON), &command); err == nil && len(command) > 0 {
+				commands[key] = command
+			}
+		case "norun":
+			delete(commands, arg)
 		case "bye":
 			return nil
 		}
@@ -252,6 +338,14 @@ func Guardian(r io.Reader) error {
 		syscall.Kill(-pid, syscall.SIGKILL)
 	}
 	var errs []error
+	if len(commands) > 0 {
+		// The time that it finds nothing to remove, a command may complain.
+		first := runAll(commands)
+		time.Sleep(time.Second)
+		if second := runAll(commands); first != nil && second != nil {
+			errs = append(errs, second)
+		}
+	}
 	for dir := range dirs {
 		errs = append(errs, removeAll(dir))
 	}
