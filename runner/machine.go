@@ -14,7 +14,9 @@ import (
 )
 
 // isFatal says of a trial's error whether every other trial would fail the same way.
-func isFatal(err error) bool { return errors.Is(err, topology.ErrNoRedis) }
+func isFatal(err error) bool {
+	return errors.Is(err, topology.ErrNoRedis) || errors.Is(err, topology.ErrNoDocker) || errors.Is(err, topology.ErrNoImage)
+}
 
 // libraries whose versions a reader of results wants to know.
 var libraries = []string{

@@ -19,7 +19,7 @@ import (
 // Options of a run.
 type Options struct {
 	Locks     []string // empty: all
-	Scenarios []string // empty: all
+	Scenarios []string // empty: the usual ones; see [scenarios.Find]
 	// Guards to combine with; empty: none, and fenced for the locks that have
 	// fencing tokens.
 	Guards    []string
@@ -35,8 +35,13 @@ type Options struct {
 	Parallel int // trials side by side
 	// CheckTimeout bounds each check of the judge.
 	CheckTimeout time.Duration
+	// RedisImage is the Docker image whose redis-server to use; empty for the one
+	// on the PATH.
+	RedisImage string
 	// Out is the folder of this run; it is made.
 	Out string
+	// Passing: Out is not meant to stay, and goes too if the coordinator is killed.
+	Passing bool
 	// Command is what was typed, for the report.
 	Command []string
 	// Self is the command line that runs this program, to which the name of a
@@ -75,7 +80,7 @@ func (c *Cell) Name() string {
 // names all that is wrong with the options.
 func Plan(o Options) ([]Cell, error) {
 	locks, err1 := lookUp(o.Locks, names(impls.All(), func(i impls.Info) string { return i.Name }), one(impls.Find))
-	scenes, err2 := lookUp(o.Scenarios, names(scenarios.All(), func(s scenarios.Scenario) string { return s.Name }), scenarios.Find)
+	scenes, err2 := lookUp(o.Scenarios, names(scenarios.Usual(), func(s scenarios.Scenario) string { return s.Name }), scenarios.Find)
 	guards, err3 := lookUp(o.Guards, names(workload.Guards(), func(g workload.Guard) string { return g.Name }), one(workload.FindGuard))
 	works, err4 := lookUp(o.Workloads, []string{"stock"}, one(workload.Find))
 	if err := errors.Join(err1, err2, err3, err4, o.check()); err != nil {

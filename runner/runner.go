@@ -40,6 +40,9 @@ func perform(ctx context.Context, o Options, cells []Cell, progress Progress) (*
 		return nil, err
 	}
 	r := &run{options: o, cells: cells, group: group, progress: progress, begun: time.Now()}
+	if o.Passing {
+		group.Adopt(o.Out)
+	}
 	r.prepare()
 	err = r.play(ctx)
 	err = errors.Join(err, r.closeSlots(), group.Close())
@@ -179,7 +182,7 @@ func (r *run) borrow() *slot {
 		r.idle = r.idle[:n-1]
 		return s
 	}
-	s := newSlot(r.group, r.options.Self)
+	s := newSlot(r.group, r.options.Self, r.options.RedisImage)
 	r.slots = append(r.slots, s)
 	return s
 }

@@ -16,14 +16,15 @@ import (
 type slot struct {
 	group    *proc.Group
 	self     []string
+	image    string // Docker image of the servers; "" for processes
 	proxy    *network.Proxy
 	resource *topology.Topology
 	servers  map[scenarios.Topology]*topology.Topology
 	built    int // topologies with links so far, to tell the names of their links apart
 }
 
-func newSlot(group *proc.Group, self []string) *slot {
-	return &slot{group: group, self: self, servers: map[scenarios.Topology]*topology.Topology{}}
+func newSlot(group *proc.Group, self []string, image string) *slot {
+	return &slot{group: group, self: self, image: image, servers: map[scenarios.Topology]*topology.Topology{}}
 }
 
 // network returns the slot's proxy process, started if need be.
@@ -42,7 +43,7 @@ func (s *slot) network(ctx context.Context) (*network.Proxy, error) {
 // lock's servers touches.
 func (s *slot) resourceNode(ctx context.Context) (*topology.Node, error) {
 	if s.resource == nil {
-		t, err := topology.Start(ctx, s.group, topology.Spec{Kind: topology.Single, Name: "resource"}, nil)
+		t, err := topology.Start(ctx, s.group, topology.Spec{Kind: topology.Single, Name: "resource", Image: s.image}, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +74,9 @@ func (s *slot) topology(ctx context.Context, kind scenarios.Topology) (*topology
 		s.built++
 		linker = linkNamer{proxy: proxy, prefix: fmt.Sprintf("%s%d-", kind, s.built)}
 	}
-	t, err := topology.Start(ctx, s.group, topology.Spec{Kind: topology.Kind(kind), Nodes: nodesOf(kind)}, linker)
+	spec := specOf(kind)
+	spec.Image = s.image
+	t, err := topology.Start(ctx, s.group, spec, linker)
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +84,15 @@ func (s *slot) topology(ctx context.Context, kind scenarios.Topology) (*topology
 	return t, nil
 }
 
-func nodesOf(kind scenarios.Topology) int {
-	if kind == scenarios.Independent {
-		return quorumNodes
+// specOf says how servers of a kind are started.
+func specOf(kind scenarios.Topology) topology.Spec {
+	switch kind {
+	case scenarios.Independent:
+		return topology.Spec{Kind: topology.Independent, Nodes: quorumNodes}
+	case scenarios.Durable:
+		return topology.Spec{Kind: topology.Independent, Nodes: quorumNodes, Persistent: true}
 	}
-	return 0
+	return topology.Spec{Kind: topology.Kind(kind)}
 }
 
 // discard ends servers that a trial has changed.

@@ -98,7 +98,9 @@ func (t *trial) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.stage = &stage{cell: t.cell, notes: notes, servers: servers, key: t.key, refused: make(chan struct{})}
+	t.stage = &stage{cell: t.cell, notes: notes, servers: servers, key: t.key, refused: make(chan struct{}),
+		witnesses: map[string]*witness.Witness{}, bent: map[*network.Link]bent{},
+	}
 	if err := t.watch(ctx); err != nil {
 		return err
 	}
@@ -122,6 +124,7 @@ func (t *trial) watch(ctx context.Context) error {
 			return err
 		}
 		t.witnesses = append(t.witnesses, w)
+		t.stage.witnesses[n.Name] = w
 	}
 	return nil
 }
@@ -150,10 +153,14 @@ func (t *trial) hire(ctx context.Context, kind scenarios.Topology) error {
 			Journal:  filepath.Join(t.parts(), fmt.Sprintf("worker-%d.jsonl", i)),
 			TTL:      t.cell.TTL,
 			RetryMin: retryMin, RetryMax: max(retryMin, min(retryMax, t.cell.TTL/25)),
-			Key: t.key, ResourceKey: t.resourceKey,
+			Retries: t.cell.Scenario.ClientRetries,
+			Key:     t.key, ResourceKey: t.resourceKey,
 		}
-		if t.resource != nil {
-			config.Resource = t.resource.Addr
+		if most := t.cell.Scenario.RetryMax; most > 0 {
+			config.RetryMin, config.RetryMax = t.cell.Scenario.RetryMin, most
+		}
+		if err := t.connectResource(ctx, &config); err != nil {
+			return err
 		}
 		if err := t.connect(ctx, kind, &config); err != nil {
 			return err
@@ -227,6 +234,28 @@ func (t *trial) connect(ctx context.Context, kind scenarios.Topology, config *wo
 	return nil
 }
 
+// connectResource tells a worker where the resource is.
+func (t *trial) connectResource(ctx context.Context, config *worker.Config) error {
+	if t.resource == nil {
+		return nil
+	}
+	config.Resource = t.resource.Addr
+	if !t.cell.Scenario.ProxiedResource {
+		return nil
+	}
+	proxy, err := t.slot.network(ctx)
+	if err != nil {
+		return err
+	}
+	link, err := proxy.Link(fmt.Sprintf("w%d-resource-%s", config.Worker, t.nonce), t.resource.Addr)
+	if err != nil {
+		return err
+	}
+	t.stage.resourceLinks = append(t.stage.resourceLinks, link)
+	config.Resource = link.Addr()
+	return nil
+}
+
 // wrapUp ends the clients in good order, waits until the witnesses have seen
 // everything, and reads the resource once more.
 func (t *trial) wrapUp(ctx context.Context) error {
@@ -281,6 +310,9 @@ func (t *trial) dismiss() error {
 		for _, l := range links {
 			errs = append(errs, l.Close())
 		}
+	}
+	for _, l := range t.stage.resourceLinks {
+		errs = append(errs, l.Close())
 	}
 	errs = append(errs, t.stage.notes.Close())
 	if t.stage.dirty {

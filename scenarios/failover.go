@@ -26,7 +26,7 @@ func failoverPromote() Scenario {
 			if s.Cell().Lock.Topology == impls.Quorum {
 				return playNodeLoss(ctx, s)
 			}
-			return playFailover(ctx, s, s.Servers().Promote)
+			return playFailover(ctx, s, func(ctx context.Context) (string, error) { return s.Servers().Promote(ctx) })
 		},
 	}
 }

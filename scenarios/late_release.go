@@ -22,6 +22,9 @@ func lateRelease() Scenario {
 	}
 }
 
+// deleting are the commands by which locks are given back.
+var deleting = []string{"DEL", "UNLINK", "GETDEL", "EVAL", "EVALSHA", "HDEL"}
+
 func playLateRelease(ctx context.Context, s Stage) error {
 	ttl := s.Cell().TTL
 	b, c := s.Client(1), s.Client(2)
@@ -32,7 +35,7 @@ func playLateRelease(ctx context.Context, s Stage) error {
 	}
 	// Whatever deletes a key: a check that comes before it, as a command of its
 	// own, gets through.
-	release, err := s.Hold(ctx, 0, "DEL", "UNLINK", "GETDEL", "EVAL", "EVALSHA", "HDEL")
+	release, err := s.Hold(ctx, Traffic{Client: 0, Commands: deleting, What: "the release of client 0"})
 	if err != nil {
 		return err
 	}

@@ -49,16 +49,21 @@ func (c *client) obey(ctx context.Context) error {
 		}
 		c.stepped = m.Order.Stepped
 		var last Stop
-		for n := 0; m.Order.Rounds == 0 || n < m.Order.Rounds; n++ {
+		grants := 0
+		until := time.Now().Add(m.Order.For)
+		for n := 0; ; n++ {
 			var err error
 			if last, err = c.round(ctx, *m.Order); err != nil {
 				return err
 			}
-			if m.Order.Rounds == 0 && last.Work != Ended {
+			if last.Acquire == Ended {
+				grants++
+			}
+			if m.Order.over(n+1, until, last) {
 				break
 			}
 		}
-		last.Client, last.Point = c.slot, ""
+		last.Client, last.Point, last.Grants = c.slot, "", grants
 		if err := c.stops(last); err != nil {
 			return err
 		}
@@ -66,29 +71,120 @@ func (c *client) obey(ctx context.Context) error {
 	return nil
 }
 
+// over says whether an order is done after n rounds, the last of which ended so.
+func (o *Order) over(n int, until time.Time, last Stop) bool {
+	switch {
+	case o.Rounds > 0:
+		return n >= o.Rounds
+	case o.For > 0:
+		return !time.Now().Before(until)
+	}
+	return last.Work != Ended
+}
+
 // round is one acquire, work, release. Its error is one of the harness; what goes
 // wrong with the operations is recorded.
 func (c *client) round(ctx context.Context, order Order) (Stop, error) {
 	var stop Stop
+	var seen *int64 // read beside the work
+	if order.Partial == workload.LookFirst {
+		var err error
+		if seen, err = c.look(ctx, 0, &stop); err != nil || seen == nil {
+			return stop, err
+		}
+	}
+	began := time.Now()
 	lease, err := c.acquire(ctx, order.Wait, &stop)
+	stop.Took = time.Since(began)
 	if err != nil || lease == nil {
 		return stop, err
 	}
 	if err := c.at(workload.Acquired, stop.Hold); err != nil {
 		return stop, err
 	}
-	if c.work.Op != "" {
-		if err := c.operate(ctx, lease, order.Think, &stop); err != nil {
+	switch {
+	case order.Idle:
+		err = c.leave(ctx, lease, &stop)
+		return stop, err
+	case order.Reenter > 0:
+		err = c.nested(ctx, lease, order, &stop)
+		return stop, err
+	case order.Partial == workload.ReleaseFirst:
+		if seen, err = c.look(ctx, lease.Fence(), &stop); err != nil {
 			return stop, err
 		}
+		if err := c.leave(ctx, lease, &stop); err != nil || seen == nil {
+			return stop, err
+		}
+		err = c.operate(ctx, lease, seen, order.Think, &stop)
+		return stop, err
 	}
+	if err := c.operate(ctx, lease, seen, order.Think, &stop); err != nil {
+		return stop, err
+	}
+	err = c.leave(ctx, lease, &stop)
+	return stop, err
+}
+
+// nested acquires the lock once more under the lease, and works under both.
+func (c *client) nested(ctx context.Context, lease lock.Lease, order Order, stop *Stop) error {
+	var again Stop
+	inner, err := c.acquire(ctx, order.Reenter, &again)
+	if err != nil {
+		return err
+	}
+	stop.Again = again.Acquire
+	if err := c.at(workload.Reentered, again.Hold); err != nil {
+		return err
+	}
+	if inner == nil {
+		if err := c.operate(ctx, lease, nil, order.Think, stop); err != nil {
+			return err
+		}
+		return c.leave(ctx, lease, stop)
+	}
+	if err := c.operate(ctx, inner, nil, order.Think, &again); err != nil {
+		return err
+	}
+	stop.Work = again.Work
+	if err := c.release(ctx, inner, &again); err != nil {
+		return err
+	}
+	if err := c.at(workload.Left, again.Hold); err != nil {
+		return err
+	}
+	return c.leave(ctx, lease, stop)
+}
+
+// leave gives the lock back.
+func (c *client) leave(ctx context.Context, lease lock.Lease, stop *Stop) error {
 	if err := c.at(workload.BeforeRelease, stop.Hold); err != nil {
-		return stop, err
+		return err
 	}
-	if err := c.release(ctx, lease, &stop); err != nil {
-		return stop, err
+	if err := c.release(ctx, lease, stop); err != nil {
+		return err
 	}
-	return stop, c.at(workload.Released, stop.Hold)
+	return c.at(workload.Released, stop.Hold)
+}
+
+// look reads the resource, as an operation of its own; nil if that failed.
+func (c *client) look(ctx context.Context, fence int64, stop *Stop) (*int64, error) {
+	e := history.Event{Op: history.Read, Key: c.config.ResourceKey}
+	if err := c.invoke(&e); err != nil {
+		return nil, err
+	}
+	seen, err := workload.Look(ctx, c.resource, fence)
+	e = history.Event{Op: history.Read, Key: c.config.ResourceKey}
+	if err != nil {
+		typ, code := judge(err)
+		stop.Work = code
+		return nil, c.complete(&e, typ, err, code)
+	}
+	e.Value, e.Known = seen, true
+	if err := c.complete(&e, history.OK, nil, ""); err != nil {
+		return nil, err
+	}
+	return &seen, c.at(workload.ReadDone, stop.Hold)
 }
 
 // acquire asks for the lock until the wait is over. The lock itself retries when it
@@ -114,6 +210,7 @@ func (c *client) acquire(ctx context.Context, wait time.Duration, stop *Stop) (l
 			stop.Acquire = Ended
 			return lease, c.complete(&e, history.OK, nil, "")
 		}
+		c.beat.forget(owner)
 		typ, code := judge(err)
 		stop.Acquire = code
 		if err := c.complete(&e, typ, err, code); err != nil {
@@ -131,8 +228,12 @@ func (c *client) acquire(ctx context.Context, wait time.Duration, stop *Stop) (l
 	}
 }
 
-// operate does the workload's operation on the resource.
-func (c *client) operate(ctx context.Context, lease lock.Lease, think time.Duration, stop *Stop) error {
+// operate does the workload's operation on the resource, if it has one. seenBefore is
+// what was read of it before; nil: it is read now.
+func (c *client) operate(ctx context.Context, lease lock.Lease, seenBefore *int64, think time.Duration, stop *Stop) error {
+	if c.work.Op == "" {
+		return nil
+	}
 	e := history.Event{Op: c.work.Op, Key: c.config.ResourceKey, Hold: stop.Hold, Fence: lease.Fence(), Value: c.work.Amount, Known: true}
 	if err := c.invoke(&e); err != nil {
 		return err
@@ -142,7 +243,7 @@ func (c *client) operate(ctx context.Context, lease lock.Lease, think time.Durat
 	}
 	var broken error // a sync point could not be reported: the harness is at fault
 	seen, known, err := c.work.Do(ctx, c.resource, workload.Section{
-		Fence: lease.Fence(), Lost: lease.Lost(), Think: think,
+		Fence: lease.Fence(), Lost: lease.Lost(), Think: think, Seen: seenBefore,
 		At: func(point string) error { broken = c.at(point, stop.Hold); return broken },
 	})
 	if broken != nil {
@@ -167,6 +268,7 @@ func (c *client) release(ctx context.Context, lease lock.Lease, stop *Stop) erro
 		return err
 	}
 	err := lease.Release(ctx)
+	c.beat.forget(fmt.Sprintf("%s-%d", c.config.Nonce, stop.Hold))
 	e = history.Event{Op: history.Release, Key: c.config.Key, Hold: stop.Hold}
 	if err == nil {
 		stop.Release = Ended
@@ -251,8 +353,14 @@ func (c *client) moment(t time.Time) int64 {
 func (h *heartbeat) expect(owner string, hold int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clear(h.hold) // a client has one hold at a time
 	h.hold[owner] = hold
+}
+
+// forget is called when a hold is over, or was not granted.
+func (h *heartbeat) forget(owner string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.hold, owner)
 }
 
 func (h *heartbeat) record(owner string, e history.Event) {

@@ -9,11 +9,14 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
+// IOTimeout is how long a client's connection waits for an answer.
+const IOTimeout = 3 * time.Second
+
 // Time limits of a client's connections, on the long side of what services use: a
 // pause in a scenario must not turn into a time-out by itself.
 const (
 	dialTimeout = 1 * time.Second
-	ioTimeout   = 3 * time.Second
+	ioTimeout   = IOTimeout
 )
 
 // Quiet keeps go-redis from writing to the process's standard error: everything it
@@ -29,9 +32,17 @@ func (silence) Printf(context.Context, string, ...any) {}
 // would otherwise retry by itself, and the answer to the second attempt ("taken")
 // would hide what became of the first.
 func Connect(addr string, connections int) redis.UniversalClient {
+	return connect(addr, connections, 0)
+}
+
+// connect returns a client that repeats a command up to so many times by itself.
+func connect(addr string, connections, retries int) redis.UniversalClient {
+	if retries == 0 {
+		retries = -1 // go-redis takes 0 for its default
+	}
 	return redis.NewClient(&redis.Options{
 		Addr:                     addr,
-		MaxRetries:               -1,
+		MaxRetries:               retries,
 		DialerRetries:            1,
 		DialTimeout:              dialTimeout,
 		ReadTimeout:              ioTimeout,

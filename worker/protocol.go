@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstress/history"
+	"lockstress/workload"
 )
 
 // Config is the first line that a worker reads on its standard input.
@@ -17,13 +18,15 @@ type Config struct {
 	Journal string         `json:"journal"` // path; the worker creates it
 	Header  history.Header `json:"header"`
 	// Nonce makes owner tokens unique among runs that share a server.
-	Nonce       string        `json:"nonce"`
-	TTL         time.Duration `json:"ttl_ns"`
-	RetryMin    time.Duration `json:"retry_min_ns"`
-	RetryMax    time.Duration `json:"retry_max_ns"`
-	Key         string        `json:"key"`
-	ResourceKey string        `json:"resource_key"`
-	Resource    string        `json:"resource"` // address of the resource's server; "" for none
+	Nonce    string        `json:"nonce"`
+	TTL      time.Duration `json:"ttl_ns"`
+	RetryMin time.Duration `json:"retry_min_ns"`
+	RetryMax time.Duration `json:"retry_max_ns"`
+	// Retries is how often the Redis client itself repeats a command that failed.
+	Retries     int    `json:"retries,omitempty"`
+	Key         string `json:"key"`
+	ResourceKey string `json:"resource_key"`
+	Resource    string `json:"resource"` // address of the resource's server; "" for none
 	// Nodes are the addresses of the lock's servers, as this worker reaches
 	// them. With Sentinels, they are found through those instead.
 	Nodes     []string          `json:"nodes,omitempty"`
@@ -34,8 +37,10 @@ type Config struct {
 
 // Order tells one client to do some rounds: acquire, work, release.
 type Order struct {
-	// Rounds to do; 0 means until the resource is used up.
-	Rounds int `json:"rounds"`
+	// Rounds to do; 0 means until the resource is used up, or for as long as For
+	// says.
+	Rounds int           `json:"rounds"`
+	For    time.Duration `json:"for_ns,omitempty"`
 	// Wait is how long one round may take to get the lock, errors included.
 	Wait time.Duration `json:"wait_ns"`
 	// Think is the most that a client thinks between read and write; the time
@@ -44,6 +49,13 @@ type Order struct {
 	// Stepped clients stop at every sync point until told to go on; the others
 	// pass them without a word.
 	Stepped bool `json:"stepped"`
+	// Idle clients take the lock and give it back without touching the resource.
+	Idle bool `json:"idle,omitempty"`
+	// Reenter makes the client acquire the lock once more while it holds it, and
+	// wait for that as long; 0: it does not.
+	Reenter time.Duration `json:"reenter_ns,omitempty"`
+	// Partial is how the lock fails to cover the work; "": it covers all of it.
+	Partial workload.Partial `json:"partial,omitempty"`
 }
 
 // message is one line from the coordinator to the worker.
@@ -64,6 +76,12 @@ type Stop struct {
 	Acquire string `json:"acquire,omitempty"`
 	Work    string `json:"work,omitempty"`
 	Release string `json:"release,omitempty"`
+	// Took is how long the client tried to acquire, errors and pauses included;
+	// Again how the acquire within the hold ended.
+	Took  time.Duration `json:"took_ns,omitempty"`
+	Again string        `json:"again,omitempty"`
+	// Grants is how many rounds of the order were granted the lock.
+	Grants int `json:"grants,omitempty"`
 	// Ready is the worker's first line; Fatal its last, if it cannot go on.
 	Ready bool   `json:"ready,omitempty"`
 	Fatal string `json:"fatal,omitempty"`

@@ -103,7 +103,7 @@ func hire(config *Config, say func(Stop) error) (clients []*client, done func(),
 	connections := 4 * len(config.Clients)
 	var nodes []redis.UniversalClient
 	for _, addr := range config.Nodes {
-		nodes = append(nodes, Connect(addr, connections))
+		nodes = append(nodes, connect(addr, connections, config.Retries))
 	}
 	if len(config.Sentinels) > 0 {
 		nodes = append(nodes, connectSentinel(config.Master, config.Sentinels, config.Redirect, connections))

@@ -64,11 +64,21 @@ func Find(name string) (Workload, error) {
 // stopped while something is done to the world.
 const (
 	Acquired      = "acquired"       // the lock is granted
+	Reentered     = "reentered"      // it was asked for once more by its holder, and that was answered
 	ReadDone      = "read"           // the counter has been read
 	BeforeWrite   = "before-write"   // thought; not known to have lost the lock; about to write
 	Wrote         = "wrote"          // the write was answered
+	Left          = "left"           // the inner of two holds was given back
 	BeforeRelease = "before-release" // about to give the lock back
 	Released      = "released"       // the release was answered
+)
+
+// Partial is a way in which the lock does not cover all of the work.
+type Partial string
+
+const (
+	LookFirst    Partial = "look-first"    // the resource is read before the lock is taken
+	ReleaseFirst Partial = "release-first" // the lock is given back before the write
 )
 
 // Errors of [Workload.Do], beside those of the resource.
@@ -86,23 +96,33 @@ type Section struct {
 	Fence int64           // fencing token of the hold; 0 for none
 	Lost  <-chan struct{} // closed when the lock is known to be lost; may be nil
 	Think time.Duration   // between read and write
+	Seen  *int64          // what was read of the resource before; nil: read it now
 	// At is called at each sync point passed, and may take its time.
 	At func(point string) error
+}
+
+// Look reads the resource. Its error is [ErrStale] or wraps [ErrRead].
+func Look(ctx context.Context, r Resource, fence int64) (int64, error) {
+	seen, err := r.Read(ctx, fence)
+	if err != nil && !errors.Is(err, ErrStale) {
+		err = fmt.Errorf("%w: %w", ErrRead, err)
+	}
+	return seen, err
 }
 
 // Do takes the amount from the counter: read, think, write. It returns the value
 // seen, and whether it saw one. Unless the error is one of this package's or
 // [ErrStale], an error leaves open whether the write happened.
 func (w Workload) Do(ctx context.Context, r Resource, s Section) (seen int64, known bool, err error) {
-	seen, err = r.Read(ctx, s.Fence)
-	if err != nil {
-		if errors.Is(err, ErrStale) {
+	if s.Seen != nil {
+		seen = *s.Seen
+	} else {
+		if seen, err = Look(ctx, r, s.Fence); err != nil {
 			return 0, false, err
 		}
-		return 0, false, fmt.Errorf("%w: %w", ErrRead, err)
-	}
-	if err := s.At(ReadDone); err != nil {
-		return seen, true, err
+		if err := s.At(ReadDone); err != nil {
+			return seen, true, err
+		}
 	}
 	if s.Think > 0 {
 		select {

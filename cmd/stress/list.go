@@ -17,7 +17,7 @@ import (
 // entry describes one thing that a flag can name.
 type entry struct {
 	Name    string `json:"name"`
-	Kind    string `json:"kind,omitempty"` // family of a lock, topology of …
+	Kind    string `json:"kind,omitempty"` // family of a lock; "extra" of a scenario that is played only when asked for
 	Summary string `json:"summary"`
 	Detail  string `json:"detail,omitempty"`
 }
@@ -46,7 +46,7 @@ func listCommand() *cobra.Command {
 			}
 			w := cmd.OutOrStdout()
 			section(w, "Locks (--locks)", c.Locks)
-			section(w, "Scenarios (--scenarios)", c.Scenarios)
+			section(w, "Scenarios (--scenarios; those marked extra are played when named, or with all)", c.Scenarios)
 			section(w, "Guards (--guard)", c.Guards)
 			section(w, "Workloads (--workload)", c.Workloads)
 			section(w, "Properties", c.Properties)
@@ -63,7 +63,11 @@ func newCatalog() catalog {
 		c.Locks = append(c.Locks, entry{Name: l.Name, Kind: l.Family, Summary: l.Summary})
 	}
 	for _, s := range scenarios.All() {
-		c.Scenarios = append(c.Scenarios, entry{Name: s.Name, Summary: s.Summary, Detail: s.Timeline})
+		e := entry{Name: s.Name, Summary: s.Summary, Detail: s.Timeline}
+		if s.Extra {
+			e.Kind = "extra"
+		}
+		c.Scenarios = append(c.Scenarios, e)
 	}
 	for _, g := range workload.Guards() {
 		c.Guards = append(c.Guards, entry{Name: g.Name, Summary: g.Summary})
