@@ -26,6 +26,9 @@ type Options struct {
 	// Memory bounds, in bytes and roughly, what one search may remember; 0 means
 	// 2 GiB. Porcupine needs about n²/8 bytes for n operations on one key.
 	Memory int64
+	// Searchable is up to how many operations on one key Porcupine is asked for the
+	// second judgement, and not a monitor; 0 means 4,000.
+	Searchable int
 }
 
 // Report is the judgement on one history. Times are those of the history:
@@ -101,6 +104,9 @@ func Check(ctx context.Context, h *history.History, o Options) (*Report, error) 
 	}
 	if o.Memory <= 0 {
 		o.Memory = 2 << 30
+	}
+	if o.Searchable == 0 {
+		o.Searchable = searchable
 	}
 	v, err := newView(h)
 	if err != nil {

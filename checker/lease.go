@@ -18,7 +18,7 @@ func (j *judge) lease() Finding {
 		return finding(results.NotApplicable, nil, "this control takes no lock")
 	}
 	found := sweepKeys(j.grants(), j.leased)
-	return j.exclusion(found, (*view).leaseOps, (*view).leaseOpsDrawn, j.leased,
+	return j.exclusion(found, (*view).leaseOps, (*view).leaseOpsDrawn, j.leasedOut, j.leased,
 		"client %d was granted hold %d at %s, before the lease of client %d in hold %d, granted at %s, could have ended; such grants: %d")
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"lockstress/checker/monitor"
 	"lockstress/results"
 )
 
@@ -15,7 +16,7 @@ func (j *judge) mutex() Finding {
 		return finding(results.NotApplicable, nil, "this control takes no lock")
 	}
 	found := sweepKeys(j.believers(), j.belief)
-	return j.exclusion(found, (*view).mutexOps, (*view).mutexOps, j.belief,
+	return j.exclusion(found, (*view).mutexOps, (*view).mutexOps, j.believed, j.belief,
 		"client %d was granted hold %d at %s while client %d still believed in its hold %d, granted at %s; overlaps: %d")
 }
 
@@ -73,14 +74,14 @@ func (v *view) grantOp(d *hold) porcupine.Operation {
 // exclusion is what mutex and lease have in common: it turns what the sweep found
 // into a verdict that Porcupine has confirmed – for a violation on the cut, which is
 // enough because dropping whole holds never makes a history illegal, see [shrink].
-func (j *judge) exclusion(found overlaps, translate, drawn func(*view) []porcupine.Operation, of func(*hold) (int64, int64), reason string) Finding {
+func (j *judge) exclusion(found overlaps, translate, drawn func(*view) []porcupine.Operation, long func() monitor.Verdict, of func(*hold) (int64, int64), reason string) Finding {
 	figures := map[string]float64{"overlaps": float64(found.pairs), "overlap_ns": float64(found.ns)}
 	if found.first == nil {
-		switch result, why := j.search(lockModel, translate(j.view)); result {
+		switch result, why := j.secondLock(translate(j.view), long, of); result {
 		case porcupine.Ok:
 			return finding(results.Holds, figures, "")
 		case porcupine.Illegal:
-			return finding(results.Unknown, figures, disagreement, "the search refutes what the sweep passed")
+			return finding(results.Unknown, figures, disagreement, "the second judge refutes what the sweep passed")
 		default:
 			return finding(results.Unknown, figures, why)
 		}

@@ -37,6 +37,9 @@ func (j *judge) progress() Finding {
 		rank := func(q float64) float64 { return float64(waits[min(int(q*float64(len(waits))), len(waits)-1)]) }
 		figures["wait_p50_ns"], figures["wait_p99_ns"], figures["wait_max_ns"] = rank(0.5), rank(0.99), rank(1)
 	}
+	if index, ok := j.fairness(); ok {
+		figures["fairness_index"] = index
+	}
 	lastFault := int64(-1)
 	for _, e := range j.notes {
 		if e.Op == history.Fault || e.Op == history.Dead {
@@ -65,6 +68,30 @@ func (j *judge) progress() Finding {
 		return finding(results.NotApplicable, figures, "nobody was granted the lock after the last fault")
 	}
 	return finding(results.Holds, figures, "")
+}
+
+// fairness is Jain's index over the grants of each client that asked: 1 if all got as
+// many, 1/n if one of n got all (Jain, Chiu and Hawe, "A quantitative measure of
+// fairness", 1984). Of fewer than two grants a client it says nothing.
+func (v *view) fairness() (index float64, ok bool) {
+	grants := map[int]float64{}
+	var total, squares float64
+	for _, d := range v.holds {
+		if d.granted() {
+			grants[d.client]++
+			total++
+		} else {
+			grants[d.client] += 0 // it asked
+		}
+	}
+	for _, n := range grants {
+		squares += n * n
+	}
+	n := float64(len(grants))
+	if n < 2 || total < 2*n {
+		return 0, false
+	}
+	return total * total / (n * squares), true
 }
 
 // recovery is the longest time from a fault's beginning to the return of the first

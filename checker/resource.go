@@ -55,13 +55,13 @@ func (j *judge) judgeLedger(l *ledger) Finding {
 		}
 	}
 	m := resourceModel(l.initial)
-	switch result, why := j.search(m, j.ledgerOps(l)); {
+	switch result, why := j.second(m, j.ledgerOps(l), l.counted); {
 	case result == porcupine.Ok:
 		return finding(results.Holds, nil, "")
 	case result == porcupine.Unknown:
 		return finding(results.Unknown, nil, why)
 	case !l.blind():
-		return finding(results.Unknown, nil, disagreement, "the search refutes what the sweep passed")
+		return finding(results.Unknown, nil, disagreement, "the second judge refutes what the sweep passed")
 	}
 	// A prefix of a legal history is legal, so the shortest illegal one is found by
 	// bisection. A search that ran out of time counts as legal: the prefix may be
@@ -73,7 +73,11 @@ func (j *judge) judgeLedger(l *ledger) Finding {
 		if err != nil {
 			return false
 		}
-		result, _ := j.search(m, v.resourceOps())
+		short := v.ledgers()
+		if len(short) != 1 {
+			return false
+		}
+		result, _ := j.second(m, v.ledgerOps(short[0]), short[0].counted)
 		if result == porcupine.Illegal {
 			cut = h
 		}
