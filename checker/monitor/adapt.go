@@ -35,7 +35,7 @@ func Locks(ops []history.Operation) LockHistory {
 			continue
 		}
 		l.Ops = append(l.Ops, LockOp{
-			Invoke: op.Invoke, Return: op.Return, Hold: op.Hold, Kind: k,
+			Invoke: op.Invoke, Return: op.Return, Hold: op.Hold, Deadline: op.Deadline, Kind: k,
 			Key: numberOf(op.Key, number, &l.Keys), Outcome: outcomeOf(op.Outcome),
 		})
 		l.Tokens = append(l.Tokens, op.Fence)

@@ -164,3 +164,33 @@ func BenchmarkPorcupine(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkUnknowns shows how many states a sweep has to keep, and where it gives up, as
+// ever more answers are lost.
+func BenchmarkUnknowns(b *testing.B) {
+	for _, lease := range []bool{false, true} {
+		for _, clients := range []int{16, 64, 128} {
+			for _, unknown := range []int{1, 10, 20, 30, 50} {
+				b.Run(fmt.Sprintf("lease=%v/n=200000/clients=%d/unknown=%d%%", lease, clients, unknown), func(b *testing.B) {
+					ops := simulateLock(clients, 200_000, unknown, lease)
+					var rules *LeaseRules
+					if lease {
+						rules = &leaseRules
+					}
+					var s *sweep
+					var v Verdict
+					for b.Loop() {
+						t, _ := newTenures(ops, LockRules{}, rules)
+						s = newSweep(t, LockRules{})
+						v = s.run()
+					}
+					if v.Result == Illegal {
+						b.Fatal(v.Reason)
+					}
+					b.ReportMetric(float64(s.peak), "states")
+					b.ReportMetric(float64(v.Result), "legal")
+				})
+			}
+		}
+	}
+}

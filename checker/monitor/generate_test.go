@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	randomN = flag.Int("random", 30_000, "random histories per model to compare with Porcupine")
-	longN   = flag.Int("long", 500, "histories of 30 to 60 operations per model to compare with a second search")
+	randomN = flag.Int("random", 30_000/slower, "random histories per model to compare with Porcupine")
+	longN   = flag.Int("long", 500/slower, "histories of 30 to 60 operations per model to compare with a second search")
 	seed    = flag.Uint64("seed", 1, "of the random histories")
 )
 
@@ -63,15 +63,25 @@ func (s *shape) interval(r *rand.Rand, t int64, o Outcome) (int64, int64) {
 
 // lockHistory makes a history in one of several ways: by simulating a correct lock or
 // lease, by spoiling such a history, or at random altogether.
-func lockHistory(r *rand.Rand, s shape, lease bool) []LockOp {
+// Two more ways aim at what chance seldom builds.
+func lockHistory(r *rand.Rand, s *shape, lease bool) []LockOp {
 	var ops []LockOp
+	way := r.IntN(100)
+	if way < 35 && lease && way%2 == 0 {
+		s.latest, s.ttl = true, 6+int64(r.IntN(10))
+	}
 	for k := range s.keys {
-		part := s
+		part := *s
 		part.n = (s.n + s.keys - 1 - k) / s.keys
 		var of []LockOp
-		if chance(r, 20) {
+		switch {
+		case way < 35 && lease && way%2 == 0:
+			of = part.stretchedLease(r)
+		case way < 35:
+			of = part.islands(r)
+		case way < 50:
 			of = part.anyLock(r)
-		} else {
+		default:
 			of = part.goodLock(r, lease)
 			for range []int{0, 0, 1, 1, 2, 3}[r.IntN(6)] {
 				of = spoilLock(r, of)
@@ -81,6 +91,11 @@ func lockHistory(r *rand.Rand, s shape, lease bool) []LockOp {
 			of[i].Key = int32(k*7 - 3)
 		}
 		ops = append(ops, of...)
+	}
+	for i := range ops {
+		if op := &ops[i]; way%3 == 0 && op.Kind != Release && op.Outcome != Fail && chance(r, 50) {
+			op.Deadline = op.Invoke + s.ttl + int64(r.IntN(7)-2)
+		}
 	}
 	if chance(r, 50) {
 		r.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
@@ -194,7 +209,7 @@ func spoilLock(r *rand.Rand, ops []LockOp) []LockOp {
 		if op.Kind == Acquire && op.Outcome == OK {
 			i := r.IntN(len(ops))
 			from := op.Return + int64(r.IntN(3))
-			ops[i] = LockOp{Invoke: from, Return: from + int64(r.IntN(3)), Kind: Acquire, Outcome: OK, Hold: 1000 + int64(len(ops)+i)}
+			ops[i] = LockOp{Invoke: from, Return: from + int64(r.IntN(3)), Kind: Acquire, Outcome: OK, Hold: 1000 + int64(len(ops)+i), Key: op.Key}
 			for j := range ops {
 				if j != i && ops[j].Hold == ops[i].Hold {
 					ops[i].Hold += 5000 // spoiled twice
@@ -227,6 +242,108 @@ func (s *shape) anyLock(r *rand.Rand) []LockOp {
 		ops = append(ops, op)
 	}
 	return ops
+}
+
+// islands are busy answers between grants that are certain, at times when only holds of
+// unknown extent can explain them: how many there are, and which of them are of use
+// when, decides.
+func (s *shape) islands(r *rand.Rand) []LockOp {
+	var ops []LockOp
+	hold, at := int64(0), int64(0)
+	add := func(k Kind, o Outcome, h, from, to int64) {
+		if o == Info {
+			to = Never
+		}
+		ops = append(ops, LockOp{Invoke: from, Return: to, Hold: h, Kind: k, Outcome: o})
+	}
+	certain := func() {
+		hold++
+		add(Acquire, OK, hold, at, at+1)
+		add(Release, OK, hold, at+2, at+3)
+		at += 4 + int64(r.IntN(2))
+	}
+	loose := func(span int64) {
+		hold++
+		from := int64(r.IntN(int(span)+1)) - 2
+		add(Acquire, Info, hold, from, 0)
+		to := from + int64(r.IntN(int(span)))
+		switch r.IntN(5) {
+		case 0:
+			add(Release, OK, hold, to, to+int64(r.IntN(int(span))))
+		case 1: // never given back
+		default:
+			add(Release, Info, hold, to, 0)
+		}
+		if chance(r, 40) {
+			to += int64(r.IntN(18) - 2)
+			add([]Kind{Release, Extend}[r.IntN(2)], Fail, hold, to, to+int64(r.IntN(10)))
+		}
+	}
+	for share := 50 + r.IntN(15); len(ops)*100 < s.n*share; {
+		if chance(r, 55) {
+			certain()
+			continue
+		}
+		for range 1 + r.IntN(3) {
+			hold++
+			at += int64(r.IntN(4))
+			if chance(r, 20) {
+				at += 10
+			}
+			add(Acquire, Fail, hold, at, at+1+int64(r.IntN(2)))
+			at += 2 + int64(r.IntN(3))
+		}
+	}
+	span := at
+	for len(ops) < s.n-1 {
+		loose(max(1, span))
+	}
+	return ops[:min(len(ops), s.n)]
+}
+
+// stretchedLease is a lease that extensions of unknown outcome may have prolonged, and
+// observers about the times at which it must have ended or cannot have ended yet.
+func (s *shape) stretchedLease(r *rand.Rand) []LockOp {
+	var ops []LockOp
+	at, hold := int64(0), int64(0)
+	for len(ops) < s.n {
+		hold++
+		mine := hold
+		took := int64(r.IntN(3))
+		ops = append(ops, LockOp{Invoke: at, Return: at + took, Hold: mine, Kind: Acquire, Outcome: OK})
+		end := at + took
+		for range r.IntN(3) {
+			from := end + int64(r.IntN(int(s.ttl)+3))
+			op := LockOp{Invoke: from, Return: from + int64(r.IntN(4)), Hold: mine, Kind: Extend, Outcome: OK}
+			if chance(r, 65) {
+				op.Outcome, op.Return = Info, Never
+			}
+			ops, end = append(ops, op), from
+		}
+		for range r.IntN(4) {
+			from := end + s.ttl + int64(r.IntN(9)-6)
+			if chance(r, 40) {
+				from = at + took + s.ttl + int64(r.IntN(int(s.ttl)+6)-3)
+			}
+			op := LockOp{Invoke: from, Return: from + int64(r.IntN(5)), Hold: mine, Outcome: OK}
+			switch r.IntN(8) {
+			case 0, 1, 2, 3:
+				hold++
+				op.Kind, op.Hold, op.Outcome = Acquire, hold, Fail
+			case 4:
+				op.Kind = Extend
+			case 5:
+				op.Kind, op.Outcome = Release, Fail
+			case 6:
+				op.Kind, op.Outcome, op.Return = Release, Info, Never
+			case 7:
+				op.Kind = Release
+			}
+			ops = append(ops, op)
+		}
+		at = end + s.ttl + int64(r.IntN(2*int(s.ttl)+4)-4)
+	}
+	return ops[:s.n]
 }
 
 // stockHistory is lockHistory for a counter with the given units, sold for amount each.

@@ -14,10 +14,14 @@ type LockOp struct {
 	Invoke, Return int64
 	// Hold is the token of the hold: every acquire has one of its own, and the
 	// releases and extensions of what it was granted carry it too.
-	Hold    int64
-	Key     int32
-	Kind    Kind
-	Outcome Outcome
+	Hold int64
+	// Deadline is the moment until which a lock says that what it granted or
+	// extended lasts, 0 if it does not say. It counts in a [Lease] only, in
+	// place of Invoke + TTL: an acquire that had to wait was invoked long before.
+	Deadline int64
+	Key      int32
+	Kind     Kind
+	Outcome  Outcome
 }
 
 // LockRules say what is judged.
@@ -40,11 +44,13 @@ const DefaultStates = 4096
 type LeaseRules struct {
 	LockRules
 	// TTL and Margin are in the unit of the operations' times. A hold may end
-	// by itself from Invoke + TTL − Margin on, counted from the latest of its
-	// acquire and the extensions that took effect.
+	// by itself from Deadline − Margin on, or where none is stated from
+	// Invoke + TTL − Margin: the latest such moment of its acquire and the
+	// extensions that took effect.
 	TTL, Margin int64
-	// Latest demands that the hold has ended by Return + TTL + Margin, counted
-	// from the latest of the same. Servers whose clock slows down, jumps back
+	// Latest demands that the hold has ended by Return + TTL + Margin, or by
+	// Deadline + Margin if that is later: the latest such moment of the same
+	// operations. Servers whose clock slows down, jumps back
 	// or is not replicated break this without breaking mutual exclusion.
 	Latest bool
 }
@@ -83,4 +89,25 @@ func sweepLock(ops []LockOp, rules LockRules, lease *LeaseRules) Verdict {
 		return v
 	}
 	return newSweep(t, rules).run()
+}
+
+// stated says whether the lock stated a deadline. Others may be 0 or not meant; times may
+// be negative too.
+func (op *LockOp) stated() bool { return op.Outcome == OK && op.Deadline != 0 }
+
+// earliest is when the segment of a lease that op began may end.
+func (r *LeaseRules) earliest(op *LockOp) int64 {
+	if op.stated() {
+		return after(op.Deadline, -r.Margin)
+	}
+	return after(op.Invoke, r.TTL-r.Margin)
+}
+
+// latest is when the segment of a lease that op began must have ended.
+func (r *LeaseRules) latest(op *LockOp) int64 {
+	end := after(op.Return, r.TTL)
+	if op.stated() {
+		end = max(end, op.Deadline)
+	}
+	return after(end, r.Margin)
 }

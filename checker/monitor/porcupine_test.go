@@ -133,6 +133,9 @@ func searchLock(ops []LockOp, rules LockRules, lease *LeaseRules) Result {
 		in := lockInput{op: op, bit: i, lease: lease != nil}
 		if lease != nil {
 			in.early, in.late = after(op.Invoke, lease.TTL-lease.Margin), after(op.Return, lease.TTL+lease.Margin)
+			if op.Deadline != 0 && op.Outcome == OK {
+				in.early, in.late = op.Deadline-lease.Margin, max(in.late, op.Deadline+lease.Margin)
+			}
 		}
 		list = append(list, porcupine.Operation{Input: in, Call: op.Invoke, Return: op.Return})
 		if lease == nil || op.Kind == Release || op.Outcome == Fail {
@@ -303,7 +306,7 @@ func (c lockCase) String() string { return show(c.ops) }
 func TestLockAgrees(t *testing.T) {
 	agree(t, func(r *rand.Rand) lockCase {
 		s := smallShape(r)
-		return lockCase{ops: lockHistory(r, s, false), rules: s.rules(r)}
+		return lockCase{ops: lockHistory(r, &s, false), rules: s.rules(r)}
 	}, func(c lockCase) Verdict { return Lock(c.ops, c.rules.LockRules) },
 		func(c lockCase) Result { return searchLock(c.ops, c.rules.LockRules, nil) }, printLock, false)
 }
@@ -315,7 +318,8 @@ func printLock(c lockCase) string {
 func TestLeaseAgrees(t *testing.T) {
 	agree(t, func(r *rand.Rand) lockCase {
 		s := smallShape(r)
-		return lockCase{ops: lockHistory(r, s, true), rules: s.rules(r)}
+		ops := lockHistory(r, &s, true)
+		return lockCase{ops: ops, rules: s.rules(r)}
 	}, func(c lockCase) Verdict { return Lease(c.ops, c.rules) },
 		func(c lockCase) Result { return searchLock(c.ops, c.rules.LockRules, &c.rules) }, printLock, false)
 }
@@ -323,7 +327,7 @@ func TestLeaseAgrees(t *testing.T) {
 func TestSemaphoreAgrees(t *testing.T) {
 	agree(t, func(r *rand.Rand) lockCase {
 		s := smallShape(r)
-		ops := lockHistory(r, s, false)
+		ops := lockHistory(r, &s, false)
 		return lockCase{ops: ops, n: 1 + r.IntN(4)/2*r.IntN(3)}
 	}, func(c lockCase) Verdict { return Semaphore(c.ops, c.n) },
 		func(c lockCase) Result { return searchSemaphore(c.ops, c.n) }, printLock, false)
@@ -333,7 +337,10 @@ func TestMutexAgrees(t *testing.T) {
 	agree(t, func(r *rand.Rand) lockCase {
 		s := smallShape(r)
 		s.width = 1 + r.IntN(4)
-		c := lockCase{ops: lockHistory(r, s, false), ends: map[int64]int64{}}
+		c := lockCase{ops: lockHistory(r, &s, false), ends: map[int64]int64{}}
+		for range r.IntN(4) {
+			c.ops = spoilLock(r, c.ops)
+		}
 		if s.keys == 1 && chance(r, 30) {
 			op := c.ops
 			for i := range op {
@@ -391,7 +398,7 @@ func TestFencedLockAgrees(t *testing.T) {
 	agree(t, func(r *rand.Rand) lockCase {
 		s := smallShape(r)
 		s.width, s.pause = 1+r.IntN(3), 4+r.IntN(8)
-		c := lockCase{ops: lockHistory(r, s, false), rules: s.rules(r)}
+		c := lockCase{ops: lockHistory(r, &s, false), rules: s.rules(r)}
 		c.tokens = make([]int64, len(c.ops))
 		for i := range c.ops {
 			if c.ops[i].Kind == Acquire && !chance(r, 10) {

@@ -115,9 +115,13 @@ func secondLock(all []LockOp, rules LockRules, lease *LeaseRules) (Result, bool)
 			s.early, s.late = Never, Never
 			return s, true
 		}
-		s.early = max(s.early, after(op.Invoke, lease.TTL-lease.Margin))
+		ends := op.Invoke + lease.TTL
+		if op.Deadline != 0 && op.Outcome != Info {
+			ends = op.Deadline
+		}
+		s.early = max(s.early, ends-lease.Margin)
 		if lease.Latest {
-			s.late = max(s.late, after(op.Return, lease.TTL+lease.Margin))
+			s.late = max(s.late, ends+lease.Margin, after(op.Return, lease.TTL+lease.Margin))
 		} else {
 			s.late = Never
 		}
@@ -214,7 +218,7 @@ func agreeLong[T any](t *testing.T, generate func(*rand.Rand) T, monitor func(T)
 func TestLongLock(t *testing.T) {
 	agreeLong(t, func(r *rand.Rand) lockCase {
 		s := longShape(r)
-		return lockCase{ops: lockHistory(r, s, false), rules: s.rules(r)}
+		return lockCase{ops: lockHistory(r, &s, false), rules: s.rules(r)}
 	}, func(c lockCase) Verdict { return Lock(c.ops, c.rules.LockRules) },
 		func(c lockCase) (Result, bool) { return secondLock(c.ops, c.rules.LockRules, nil) }, printLock)
 }
@@ -222,14 +226,16 @@ func TestLongLock(t *testing.T) {
 func TestLongLease(t *testing.T) {
 	agreeLong(t, func(r *rand.Rand) lockCase {
 		s := longShape(r)
-		return lockCase{ops: lockHistory(r, s, true), rules: s.rules(r)}
+		ops := lockHistory(r, &s, true)
+		return lockCase{ops: ops, rules: s.rules(r)}
 	}, func(c lockCase) Verdict { return Lease(c.ops, c.rules) },
 		func(c lockCase) (Result, bool) { return secondLock(c.ops, c.rules.LockRules, &c.rules) }, printLock)
 }
 
 func TestLongSemaphore(t *testing.T) {
 	agreeLong(t, func(r *rand.Rand) lockCase {
-		return lockCase{ops: lockHistory(r, longShape(r), false), n: 1 + r.IntN(4)}
+		s := longShape(r)
+		return lockCase{ops: lockHistory(r, &s, false), n: 1 + r.IntN(4)}
 	}, func(c lockCase) Verdict { return Semaphore(c.ops, c.n) },
 		func(c lockCase) (Result, bool) { return secondSemaphore(c.ops, c.n) }, printLock)
 }

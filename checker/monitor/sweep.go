@@ -30,9 +30,9 @@ const (
 type sweep struct {
 	*tenures
 	limit, work   int
+	peak          int // most states kept at once
 	states, after []state
 	used          uint64  // bits of state.begun that are taken
-	phantoms      uint64  // of these, those of phantoms
 	arrived       int     // loose[:arrived] have been looked at
 	active        []int32 // loose tenures whose window is open
 	event         int     // index of the current event
@@ -78,6 +78,7 @@ func (s *sweep) run() Verdict {
 		}
 		if len(s.after) > 1 {
 			s.prune()
+			s.peak = max(s.peak, len(s.after))
 		}
 		switch {
 		case s.full:
@@ -267,9 +268,6 @@ func (s *sweep) occupy(h int32) bool {
 	}
 	u.slot = uint8(free + 1)
 	s.used |= u.bit()
-	if u.class == phantom {
-		s.phantoms |= u.bit()
-	}
 	return true
 }
 
@@ -277,7 +275,6 @@ func (s *sweep) occupy(h int32) bool {
 func (s *sweep) retire(h int32) {
 	u := &s.all[h]
 	s.used &^= u.bit()
-	s.phantoms &^= u.bit()
 	u.slot = retired
 }
 
@@ -288,45 +285,44 @@ func (u *tenure) bit() uint64 {
 	return 1 << (u.slot - 1)
 }
 
-// prune drops states that can do nothing that another cannot do as well: one with the
-// same holder, the same flexible tenures behind it, no phantom used that the other has
-// not, a later last change, and as many spare phantoms.
+// prune drops states that can do nothing that another cannot do as well.
 func (s *sweep) prune() {
-	certain := ^s.phantoms
-	if len(s.after) > 8 {
+	const few = 8
+	sorted := len(s.after) > few
+	if sorted { // then whatever covers a state comes before it
 		slices.SortFunc(s.after, func(a, b state) int {
-			return cmp.Or(cmp.Compare(a.holder, b.holder), cmp.Compare(a.begun&certain, b.begun&certain),
-				cmp.Compare(b.since, a.since), cmp.Compare(b.spare, a.spare), cmp.Compare(a.begun, b.begun))
+			return cmp.Or(cmp.Compare(a.holder, b.holder), cmp.Compare(b.since, a.since),
+				cmp.Compare(b.spare, a.spare), cmp.Compare(a.begun, b.begun))
 		})
 	}
 	kept := s.after[:0]
 	for _, c := range s.after {
-		dominated := false
-		for i := len(kept) - 1; i >= 0; i-- {
-			if k := &kept[i]; k.covers(&c, certain) {
-				dominated = true
-				break
-			}
-			// In a large set, sorted, only the nearest are compared.
-			if len(s.after) > 8 && len(kept)-i >= 32 {
+		covered := false
+		for i := len(kept) - 1; i >= 0 && !covered; i-- {
+			covered = kept[i].covers(&c)
+			// Of many, only the nearest are compared.
+			if sorted && len(kept)-i >= 32 {
 				break
 			}
 		}
-		if dominated {
+		if covered {
 			continue
 		}
-		if len(s.after) <= 8 {
-			kept = slices.DeleteFunc(kept, func(k state) bool { return c.covers(&k, certain) })
+		if !sorted {
+			kept = slices.DeleteFunc(kept, func(k state) bool { return c.covers(&k) })
 		}
 		kept = append(kept, c)
 	}
 	s.after = kept
 }
 
-// covers says whether whatever can follow d can follow c.
-func (c *state) covers(d *state, certain uint64) bool {
-	return c.holder == d.holder && c.begun&certain == d.begun&certain && c.begun&^d.begun == 0 &&
-		c.since >= d.since && c.spare >= d.spare
+// covers says whether whatever can follow d can follow c: with the same holder, a later
+// last change, as many spare phantoms, and no loose tenure begun that d has not. That
+// goes for flexible tenures too, which must have been: d has one behind it that c has
+// not, so it had begun and ended by d.since ≤ c.since, and can just as well have come
+// and gone in c then.
+func (c *state) covers(d *state) bool {
+	return c.holder == d.holder && c.begun&^d.begun == 0 && c.since >= d.since && c.spare >= d.spare
 }
 
 // refute names the operations that no state can satisfy together.

@@ -78,13 +78,14 @@ func newTenures(ops []LockOp, rules LockRules, lease *LeaseRules) (*tenures, Ver
 		maybe        int64 // earliest invocation of a release of unknown outcome
 		proven       int64 // earliest return of a success
 		lasts        int64 // latest invocation of a successful extension
+		expires      int64 // earliest moment at which a lease may end by itself
 		extended     int32 // index of a successful extension, −1 if there is none
 		acquiredOK   bool
 		acquireFails bool
 	}
 	says := make([]evidence, len(t.all))
 	for i := range says {
-		says[i] = evidence{released: -1, extended: -1, maybe: Never, proven: Never, lasts: math.MinInt64}
+		says[i] = evidence{released: -1, extended: -1, maybe: Never, proven: Never, lasts: math.MinInt64, expires: math.MinInt64}
 		t.all[i].acquire, t.all[i].declined = -1, math.MinInt64
 	}
 	count := 0
@@ -122,8 +123,11 @@ func newTenures(ops []LockOp, rules LockRules, lease *LeaseRules) (*tenures, Ver
 			e.lasts = max(e.lasts, op.Invoke)
 			e.proven = min(e.proven, op.Return)
 		}
-		if op.Outcome == Fail {
+		switch {
+		case op.Outcome == Fail:
 			count++
+		case lease != nil && (op.Kind == Acquire || op.Kind == Extend && op.Outcome == OK):
+			e.expires = max(e.expires, lease.earliest(op))
 		}
 	}
 	if rules.IgnoreNotHeld {
@@ -154,11 +158,10 @@ func newTenures(ops []LockOp, rules LockRules, lease *LeaseRules) (*tenures, Ver
 		case lease == nil:
 			u.end1 = max(lasts, e.maybe)
 		default:
-			expires := max(lasts, after(lasts, lease.TTL-lease.Margin))
-			u.end1 = min(max(lasts, e.maybe), expires)
+			u.end1 = max(lasts, min(e.maybe, e.expires))
 		}
 		if segments != nil && e.acquiredOK {
-			if v := t.latest(h, lease, segments[h], lasts, e.maybe, e.released >= 0); v.Result != Legal {
+			if v := t.latest(h, lease, segments[h], max(lasts, e.maybe), max(lasts, e.expires), e.released >= 0); v.Result != Legal {
 				return nil, v
 			}
 		}
@@ -268,21 +271,21 @@ func (t *tenures) extensions() map[int32][]int32 {
 	return of
 }
 
-// latest bounds the end of a lease by its latest expiry. The extensions of a hold are
+// latest bounds the end of a lease by its latest expiry, given when it may end at the
+// earliest: because of a lost release, or by itself. The extensions of a hold are
 // best taken in the order of their invocations, each as early as it can be, since
 // every one of them moves the bound on.
-func (t *tenures) latest(h int32, rules *LeaseRules, extensions []int32, lasts, maybe int64, released bool) Verdict {
+func (t *tenures) latest(h int32, rules *LeaseRules, extensions []int32, byRelease, expires int64, released bool) Verdict {
 	u := &t.all[h]
-	span := after(rules.TTL, rules.Margin)
-	bound := after(t.ops[u.acquire].Return, span)
-	unsure := int64(Never) // earliest invocation of an extension of unknown outcome
+	bound := rules.latest(&t.ops[u.acquire])
+	// The first extension of unknown outcome is as good as any other.
+	unsure, stretched := int64(Never), int64(Never)
 	for _, i := range extensions {
 		if t.ops[i].Outcome == Info {
-			unsure = t.ops[i].Invoke
+			unsure, stretched = t.ops[i].Invoke, rules.earliest(&t.ops[i])
 			break
 		}
 	}
-	needed := false
 	reach := func(moment int64) bool {
 		if moment <= bound {
 			return true
@@ -290,7 +293,7 @@ func (t *tenures) latest(h int32, rules *LeaseRules, extensions []int32, lasts, 
 		if unsure > bound {
 			return false
 		}
-		needed, bound = true, Never
+		bound, expires = Never, max(expires, stretched)
 		return true
 	}
 	for _, i := range extensions {
@@ -301,7 +304,7 @@ func (t *tenures) latest(h int32, rules *LeaseRules, extensions []int32, lasts, 
 		if !reach(op.Invoke) {
 			return illegal(t.witness(h), "hold %d is extended after its latest expiry", op.Hold)
 		}
-		bound = max(bound, after(op.Return, span))
+		bound = max(bound, rules.latest(op))
 	}
 	if released {
 		if !reach(u.end1) {
@@ -312,12 +315,6 @@ func (t *tenures) latest(h int32, rules *LeaseRules, extensions []int32, lasts, 
 		}
 		return legal()
 	}
-	early := rules.TTL - rules.Margin
-	expires := max(lasts, after(lasts, early))
-	byRelease := max(lasts, maybe)
-	if needed {
-		expires = max(expires, after(unsure, early))
-	}
 	u.end1 = min(byRelease, expires)
 	switch {
 	case bound == Never:
@@ -325,7 +322,7 @@ func (t *tenures) latest(h int32, rules *LeaseRules, extensions []int32, lasts, 
 		u.end2 = bound
 	default:
 		// The unsure extension may have been made: then the lease lasts on.
-		if again := min(byRelease, max(expires, after(unsure, early))); again > bound {
+		if again := min(byRelease, max(expires, stretched)); again > bound {
 			if t.gaps == nil {
 				t.gaps = map[int32]gap{}
 			}

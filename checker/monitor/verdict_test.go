@@ -21,6 +21,8 @@ func failed(op LockOp) LockOp { op.Outcome = Fail; return op }
 
 func unsure(op LockOp) LockOp { op.Outcome, op.Return = Info, Never; return op }
 
+func said(op LockOp, deadline int64) LockOp { op.Deadline = deadline; return op }
+
 func extend(h, from, to int64) LockOp {
 	op := release(h, from, to)
 	op.Kind = Extend
@@ -46,6 +48,16 @@ func TestLockByHand(t *testing.T) {
 		{"a lost acquire cannot both hold and let go", []LockOp{unsure(acquire(1, 0, 0)), failed(acquire(2, 1, 2)), acquire(3, 3, 4)}, Illegal, []int{1, 2}},
 		{"a lost acquire given back explains twice, at once", []LockOp{unsure(acquire(1, 0, 0)), unsure(release(1, 1, 0)), failed(acquire(2, 2, 3)), failed(acquire(3, 5, 6)), acquire(4, 7, 8)}, Legal, nil},
 		{"a lost acquire given back explains once", []LockOp{unsure(acquire(1, 0, 0)), unsure(release(1, 1, 0)), failed(acquire(2, 2, 3)), acquire(3, 4, 5), release(3, 6, 7), failed(acquire(4, 8, 9))}, Illegal, []int{3, 4, 5}},
+		{"of two lost ones, the one that is of no use later", []LockOp{
+			unsure(acquire(1, 0, 0)), unsure(release(1, 1, 0)),
+			unsure(acquire(2, 0, 0)), unsure(release(2, 1, 0)), failed(release(2, 20, 30)),
+			failed(acquire(3, 3, 4)), acquire(4, 5, 6), release(4, 7, 8),
+			failed(acquire(5, 15, 16)), failed(acquire(6, 32, 33)),
+		}, Legal, nil},
+		{"a lost one that was not held in between", []LockOp{
+			unsure(acquire(2, 0, 0)), unsure(release(2, 1, 0)), failed(release(2, 20, 30)), failed(release(2, 2, 3)),
+			failed(acquire(5, 15, 16)), failed(acquire(6, 32, 33)),
+		}, Illegal, []int{5}},
 		{"not held, but it is", []LockOp{acquire(1, 0, 1), failed(release(1, 2, 3))}, Illegal, []int{0, 1}},
 		{"not held any more", []LockOp{acquire(1, 0, 1), release(1, 2, 3), failed(release(1, 4, 5))}, Legal, nil},
 		{"released twice", []LockOp{acquire(1, 0, 1), release(1, 2, 3), release(1, 4, 5)}, Illegal, []int{0, 1, 2}},
@@ -83,6 +95,15 @@ func TestLeaseByHand(t *testing.T) {
 		{"extended by a lost extension", []LockOp{acquire(1, 0, 10), unsure(extend(1, 50, 0)), extend(1, 300, 301)}, strict, Legal},
 		{"busy long after", []LockOp{acquire(1, 0, 10), failed(acquire(2, 116, 120))}, strict, Illegal},
 		{"busy long after, no latest", []LockOp{acquire(1, 0, 10), failed(acquire(2, 116, 120))}, rules, Legal},
+		{"prolonged by a lost extension", []LockOp{acquire(1, 0, 10), unsure(extend(1, 50, 0)), failed(acquire(2, 116, 120)), acquire(3, 140, 145)}, strict, Legal},
+		{"prolonged, and not over", []LockOp{acquire(1, 0, 10), unsure(extend(1, 50, 0)), failed(acquire(2, 116, 120)), acquire(3, 140, 144)}, strict, Illegal},
+		{"prolonged, and given back by a lost release", []LockOp{acquire(1, 0, 10), unsure(extend(1, 50, 0)), unsure(release(1, 125, 0)), failed(acquire(2, 116, 120)), acquire(3, 128, 130)}, strict, Legal},
+		{"it said that it lasts longer", []LockOp{said(acquire(1, 0, 50), 140), acquire(2, 130, 134)}, rules, Illegal},
+		{"and no longer", []LockOp{said(acquire(1, 0, 50), 140), acquire(2, 130, 135)}, rules, Legal},
+		{"it said that it does not last as long", []LockOp{said(acquire(1, 0, 50), 80), acquire(2, 70, 75)}, rules, Legal},
+		{"a lost answer states nothing", []LockOp{unsure(said(acquire(1, 0, 0), 500)), extend(1, 10, 12), acquire(2, 100, 105)}, rules, Legal},
+		{"reached through a lost extension", []LockOp{acquire(1, 0, 10), unsure(extend(1, 50, 0)), said(extend(1, 116, 117), 120), acquire(2, 140, 145)}, strict, Legal},
+		{"reached through a lost extension, which lasts", []LockOp{acquire(1, 0, 10), unsure(extend(1, 50, 0)), said(extend(1, 116, 117), 120), acquire(2, 120, 144)}, strict, Illegal},
 		{"no lease", nil, LeaseRules{TTL: -1}, Unknown},
 	} {
 		if v := Lease(test.ops, test.rules); v.Result != test.want {
