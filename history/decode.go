@@ -1,8 +1,8 @@
 package history
 
 import (
-	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +14,9 @@ import (
 
 // maxLine bounds one line; a longer one is no history of ours.
 const maxLine = 1 << 20
+
+// MaxClients is how many clients a history may have.
+const MaxClients = 1 << 20
 
 // ErrForeign is wrapped by the error for a file that is not in our format at all.
 var ErrForeign = errors.New("not a history of stress")
@@ -28,13 +31,13 @@ func Decode(r io.Reader) (*History, error) {
 	case !complete:
 		return nil, fmt.Errorf("line %d: the file is truncated: its last line, {\"end\":true,…}, is missing after %d events", len(h.Events)+2, len(h.Events))
 	}
-	if _, err := h.Operations(); err != nil {
+	if err := h.valid(); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
-// Load reads the history at path. A folder is read as the parts that the
+// Load reads the history at path, which may be gzipped. A folder is read as the parts that the
 // recorders of an unfinished trial left, see [LoadParts].
 func Load(path string) (*History, error) {
 	info, err := os.Stat(path)
@@ -49,11 +52,24 @@ func Load(path string) (*History, error) {
 		return nil, err
 	}
 	defer f.Close()
-	h, err := Decode(f)
+	h, err := decodePacked(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return h, nil
+}
+
+// decodePacked is [Decode] for a file that may be gzipped.
+func decodePacked(f *os.File) (*History, error) {
+	var magic [2]byte
+	if n, _ := f.ReadAt(magic[:], 0); n < 2 || magic != [2]byte{0x1f, 0x8b} {
+		return Decode(f)
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("line 1: unpacking the file: %w", err)
+	}
+	return Decode(z)
 }
 
 // LoadParts merges the journals of a trial: what each recorder had written when it
@@ -82,7 +98,7 @@ func LoadParts(dir string) (*History, error) {
 		parts = append(parts, h.Events)
 	}
 	h := Merge(header, parts...)
-	if _, err := h.Operations(); err != nil {
+	if err := h.valid(); err != nil {
 		return nil, fmt.Errorf("%s, merged: %w", dir, err)
 	}
 	return h, nil
@@ -106,47 +122,54 @@ func LoadJournal(path string) (*History, error) {
 	return h, nil
 }
 
+// read decodes lines in chunks, several at a time. It says the same of every file, line
+// number included, as decoding one line after another would.
 func read(r io.Reader) (h *History, complete bool, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
-	n := 0
+	c := newChunks(r)
+	defer c.stop()
 	h = &History{}
-	for lines.Scan() {
-		n++
-		line := lines.Bytes()
-		switch {
-		case n == 1:
-			if err := decodeHeader(line, &h.Header); err != nil {
-				return nil, false, fmt.Errorf("line 1: %w", err)
-			}
-		case complete:
-			return nil, false, fmt.Errorf("line %d: something follows the end line", n)
-		case bytes.HasPrefix(line, []byte(`{"end":`)):
-			var last end
-			if err := strict(line, &last); err != nil {
-				return nil, false, fmt.Errorf("line %d: %w", n, err)
-			}
-			if !last.End || last.Events != len(h.Events) {
-				return nil, false, fmt.Errorf("line %d: the end line speaks of %d events, the file has %d", n, last.Events, len(h.Events))
+	first, err := c.header()
+	if err != nil {
+		return nil, false, err
+	}
+	if err := decodeHeader(first, &h.Header); err != nil {
+		return nil, false, fmt.Errorf("line 1: %w", err)
+	}
+	n := 1 // lines read
+	c.start()
+	for {
+		part, ok := c.next()
+		if !ok {
+			return h, complete, nil
+		}
+		if complete && part.lines > 0 {
+			return nil, false, fmt.Errorf("line %d: something follows the end line", n+1)
+		}
+		if h.Events == nil {
+			h.Events = make([]Event, 0, c.expect(part))
+		}
+		h.Events = append(h.Events, part.events...)
+		if part.ended {
+			at := n + part.lines
+			last := &part.last
+			switch {
+			case part.err != nil:
+				return nil, false, fmt.Errorf("line %d: %w", at, part.err)
+			case !last.End || last.Events != len(h.Events):
+				return nil, false, fmt.Errorf("line %d: the end line speaks of %d events, the file has %d", at, last.Events, len(h.Events))
+			case part.more:
+				return nil, false, fmt.Errorf("line %d: something follows the end line", at+1)
 			}
 			complete = true
-		default:
-			e, err := decodeEvent(line)
-			if err != nil {
-				return nil, false, fmt.Errorf("line %d: %w", n, err)
-			}
-			h.Events = append(h.Events, e)
+		} else if part.err != nil {
+			return nil, false, fmt.Errorf("line %d: %w", n+part.lines, part.err)
 		}
+		n += part.lines
+		if part.readErr != nil {
+			return nil, false, fmt.Errorf("line %d: %w", n+1, part.readErr)
+		}
+		c.recycle(part)
 	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, false, fmt.Errorf("line %d: longer than %d bytes: %w", n+1, maxLine, ErrForeign)
-	case err != nil:
-		return nil, false, fmt.Errorf("line %d: %w", n+1, err)
-	case n == 0:
-		return nil, false, fmt.Errorf("line 1: the file is empty: %w", ErrForeign)
-	}
-	return h, complete, nil
 }
 
 func decodeHeader(line []byte, h *Header) error {
@@ -158,7 +181,7 @@ func decodeHeader(line []byte, h *Header) error {
 		return fmt.Errorf("%w: the header says format %q, not %q", ErrForeign, h.Format, Format)
 	case h.Version != Version:
 		return fmt.Errorf("the history is of format version %d; this program reads version %d", h.Version, Version)
-	case h.Clients < 1 || h.Clients > 1<<20:
+	case h.Clients < 1 || h.Clients > MaxClients:
 		return fmt.Errorf("the header says %d clients", h.Clients)
 	case h.Nodes < 0 || h.TTL < 0 || h.Margin < 0 || h.Amount < 0:
 		return errors.New("the header has a negative number of nodes, TTL, margin or amount")

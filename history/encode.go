@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -129,14 +131,15 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-// Save writes h to path; the file appears whole or not at all.
+// Save writes h to path, gzipped if the name ends in .gz; the file appears whole or not
+// at all.
 func Save(path string, h *History) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails once it is renamed
-	if err := Encode(f, h); err != nil {
+	if err := encodePacked(f, h, strings.HasSuffix(path, ".gz")); err != nil {
 		f.Close()
 		return fmt.Errorf("writing history %s: %w", path, err)
 	}
@@ -148,6 +151,17 @@ func Save(path string, h *History) error {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+func encodePacked(w io.Writer, h *History, pack bool) error {
+	if !pack {
+		return Encode(w, h)
+	}
+	z := gzip.NewWriter(w)
+	if err := Encode(z, h); err != nil {
+		return err
+	}
+	return z.Close()
 }
 
 // Merge puts the events of several recorders of one trial in the order of their

@@ -36,61 +36,136 @@ const Never = math.MaxInt64
 // error, if the events do not form a history, names the event's index + 2: the line
 // on which [Encode] puts it.
 func (h *History) Operations() ([]Operation, error) {
-	var ops []Operation
-	open := map[int]int{}    // process → index into ops
-	dead := map[int]bool{}   // processes that met an unknown outcome
-	holds := map[int64]int{} // hold → line of its acquire
+	n := 0
+	for i := range h.Events {
+		if h.Events[i].Type == Invoke {
+			n++
+		}
+	}
+	ops := make([]Operation, 0, n)
+	err := h.pair(func(i int) {
+		e := &h.Events[i]
+		ops = append(ops, Operation{
+			Process: e.Process, Op: e.Op, Key: e.Key, Hold: e.Hold, Fence: e.Fence,
+			Invoke: e.Time, Return: Never, Outcome: Info, First: i, Last: -1,
+		})
+	}, func(at, i int) {
+		e, o := &h.Events[i], &ops[at]
+		o.Outcome, o.Code, o.Last = e.Type, e.Code(), i
+		o.Value, o.Known, o.Deadline = e.Value, e.Known, e.Deadline
+		if e.Fence != 0 {
+			o.Fence = e.Fence
+		}
+		if e.Type != Info {
+			o.Return = e.Time
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	return ops, nil
+}
+
+// valid returns the error of [History.Operations] at a part of the cost.
+func (h *History) valid() error {
+	return h.pair(func(int) {}, func(int, int) {})
+}
+
+// pair goes through the events. It calls invoked for every invocation, with the index of
+// its event, and completed for every completion, with the number of the invocation that
+// it belongs to and the index of its own event.
+func (h *History) pair(invoked func(i int), completed func(n, i int)) error {
+	// What a process is about: 0 for nothing, the index of the invocation + 1, or
+	// dead after an unknown outcome.
+	const dead = -1
+	type business struct{ event, number int32 }
+	if len(h.Events) > math.MaxInt32-2 {
+		return fmt.Errorf("a history of %d events is too long", len(h.Events))
+	}
+	about := newNumbered[business](len(h.Events))
+	asked := newNumbered[int32](len(h.Events)) // hold → line of its acquire
+	n := 0
 	for i := range h.Events {
 		e := &h.Events[i]
 		line := i + 2
 		if i > 0 && e.Time < h.Events[i-1].Time {
-			return nil, fmt.Errorf("line %d: time %d is before that of the line above, %d", line, e.Time, h.Events[i-1].Time)
+			return fmt.Errorf("line %d: time %d is before that of the line above, %d", line, e.Time, h.Events[i-1].Time)
 		}
 		switch e.Type {
 		case Note:
 			continue
 		case Invoke:
-			if at, ok := open[e.Process]; ok {
-				return nil, fmt.Errorf("line %d: process %d invokes %s while its %s of line %d is open", line, e.Process, e.Op, ops[at].Op, ops[at].First+2)
+			b := about.get(int64(e.Process))
+			if b.event > 0 {
+				open := &h.Events[b.event-1]
+				return fmt.Errorf("line %d: process %d invokes %s while its %s of line %d is open", line, e.Process, e.Op, open.Op, b.event+1)
 			}
-			if dead[e.Process] {
-				return nil, fmt.Errorf("line %d: process %d acts again after an outcome that is unknown", line, e.Process)
+			if b.event == dead {
+				return fmt.Errorf("line %d: process %d acts again after an outcome that is unknown", line, e.Process)
 			}
 			if e.Op == Acquire {
-				if was, ok := holds[e.Hold]; ok {
-					return nil, fmt.Errorf("line %d: hold %d was already asked for on line %d", line, e.Hold, was)
+				if was := asked.get(e.Hold); was != 0 {
+					return fmt.Errorf("line %d: hold %d was already asked for on line %d", line, e.Hold, was)
 				}
-				holds[e.Hold] = line
+				asked.set(e.Hold, int32(line))
 			}
-			open[e.Process] = len(ops)
-			ops = append(ops, Operation{
-				Process: e.Process, Op: e.Op, Key: e.Key, Hold: e.Hold, Fence: e.Fence,
-				Invoke: e.Time, Return: Never, Outcome: Info, First: i, Last: -1,
-			})
+			about.set(int64(e.Process), business{int32(i + 1), int32(n)})
+			n++
+			invoked(i)
 		case OK, Fail, Info:
-			at, ok := open[e.Process]
-			if !ok {
-				return nil, fmt.Errorf("line %d: process %d completes a %s that it did not invoke", line, e.Process, e.Op)
+			b := about.get(int64(e.Process))
+			if b.event <= 0 {
+				return fmt.Errorf("line %d: process %d completes a %s that it did not invoke", line, e.Process, e.Op)
 			}
-			o := &ops[at]
+			o := &h.Events[b.event-1]
 			if o.Op != e.Op || o.Hold != e.Hold || o.Key != e.Key {
-				return nil, fmt.Errorf("line %d: process %d completes %s %s of hold %d, but the open operation, line %d, is %s %s of hold %d",
-					line, e.Process, e.Op, e.Key, e.Hold, o.First+2, o.Op, o.Key, o.Hold)
-			}
-			delete(open, e.Process)
-			o.Outcome, o.Code, o.Last = e.Type, e.Code(), i
-			o.Value, o.Known, o.Deadline = e.Value, e.Known, e.Deadline
-			if e.Fence != 0 {
-				o.Fence = e.Fence
+				return fmt.Errorf("line %d: process %d completes %s %s of hold %d, but the open operation, line %d, is %s %s of hold %d",
+					line, e.Process, e.Op, e.Key, e.Hold, b.event+1, o.Op, o.Key, o.Hold)
 			}
 			if e.Type == Info {
-				dead[e.Process] = true
+				about.set(int64(e.Process), business{dead, 0})
 			} else {
-				o.Return = e.Time
+				about.set(int64(e.Process), business{})
 			}
+			completed(int(b.number), i)
 		default:
-			return nil, fmt.Errorf("line %d: %v is no type of event", line, e.Type)
+			return fmt.Errorf("line %d: %v is no type of event", line, e.Type)
 		}
 	}
-	return ops, nil
+	return nil
+}
+
+// numbered is a map from numbers that usually are small: a slice then.
+type numbered[V any] struct {
+	dense  []V
+	sparse map[int64]V
+	limit  int64
+}
+
+// newNumbered makes one for n entries or so.
+func newNumbered[V any](n int) *numbered[V] {
+	return &numbered[V]{sparse: map[int64]V{}, limit: 4*int64(n) + 64}
+}
+
+func (m *numbered[V]) get(key int64) V {
+	if uint64(key) < uint64(len(m.dense)) {
+		return m.dense[key]
+	}
+	return m.sparse[key]
+}
+
+func (m *numbered[V]) set(key int64, v V) {
+	switch {
+	case key < 0 || key >= m.limit:
+		m.sparse[key] = v
+		return
+	case key >= int64(len(m.dense)):
+		grown := make([]V, min(max(2*key, 64), m.limit))
+		copy(grown, m.dense)
+		m.dense = grown
+	}
+	m.dense[key] = v
 }

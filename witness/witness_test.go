@@ -119,7 +119,12 @@ func brief(seen []Seen) []string {
 	for _, s := range seen {
 		b := fmt.Sprintf("%s %d by %d", s.Effect, s.Hold, s.By)
 		if s.TTL != 0 {
-			b += fmt.Sprintf(" %dms", time.Duration(s.TTL).Round(time.Millisecond).Milliseconds())
+			// Of a long expiry set by an earlier command some milliseconds may be gone.
+			unit := time.Millisecond
+			if s.TTL > int64(5*time.Second) {
+				unit = time.Second
+			}
+			b += fmt.Sprintf(" %dms", time.Duration(s.TTL).Round(unit).Milliseconds())
 		}
 		all = append(all, b)
 	}

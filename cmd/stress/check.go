@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -17,40 +19,64 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// checkGC lets the heap grow by as much as this, in percent, before it is collected: a
+// long history is read once and kept.
+const checkGC = 200
+
 func checkCommand() *cobra.Command {
 	var timeout time.Duration
-	var asJSON bool
+	var asJSON, explain bool
+	var foreign foreignFlags
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "judge a stored history again, from the file alone",
+		Short: "judge a stored history again, or one of another tool, from the file alone",
 		Long: `check reads one history (docs/history-format.md), or the folder of journals that an
 unfinished trial left behind (….parts), judges every property, and tells the story of
 the violations it finds.
 
+A history of another tool – Jepsen's EDN, the same as a JSON array or JSON lines – is
+judged against the model that --model names. Its format is told from its content. Any
+file may be gzipped.
+
 ` + exitCodes,
-		Example: `  stress check reports/out/latest/histories/token_none_gc_pause_stock/1.jsonl`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  stress check reports/out/latest/histories/token_none_gc_pause_stock/1.jsonl
+  stress check --model mutex --fail unknown jepsen/history.edn
+  stress check --model lease --ttl 2s --explain locks.jsonl.gz`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			defer debug.SetGCPercent(debug.SetGCPercent(checkGC))
+			w := cmd.OutOrStdout()
 			h, err := history.Load(args[0])
+			if errors.Is(err, history.ErrForeign) {
+				return foreign.check(cmd, args[0], err, timeout, asJSON, explain)
+			}
 			if err != nil {
 				return exit{exitInput, err}
+			}
+			if name := foreign.given(cmd); name != "" {
+				return exit{exitInput, fmt.Errorf("%s is a history of stress, whose header says how to judge it: --%s is for those of other tools", args[0], name)}
 			}
 			report, err := checker.Check(cmd.Context(), h, checker.Options{Timeout: timeout})
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				if err := writeJudgement(cmd.OutOrStdout(), h, report); err != nil {
+				if err := writeJudgement(w, h, report); err != nil {
 					return err
 				}
 			} else {
-				printJudgement(cmd.OutOrStdout(), h, report)
+				printJudgement(w, h, report)
+				if explain {
+					explainJudgement(w, h, report)
+				}
 			}
 			return judgementExit(report)
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", checkTimeout, "time limit of each check; beyond it the verdict is unknown")
+	cmd.Flags().DurationVar(&timeout, "timeout", checkTimeout, "time limit of each search; beyond it the verdict is unknown")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the verdicts as JSON")
+	cmd.Flags().BoolVar(&explain, "explain", false, "say in plain words what was checked, how operations ended, and what was assumed")
+	foreign.add(cmd)
 	return cmd
 }
 

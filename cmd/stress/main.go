@@ -81,7 +81,7 @@ Begin with:  stress run          the comparison of all locks in all scenarios
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(), reproCommand(), checkCommand(), listCommand(), reportCommand())
+	root.AddCommand(runCommand(), reproCommand(), checkCommand(), listCommand(), reportCommand(), historyCommand())
 	root.AddCommand(hiddenCommands()...)
 	err := root.ExecuteContext(ctx)
 	var e exit

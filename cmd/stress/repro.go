@@ -50,6 +50,7 @@ timeline: who did what when, what the server did, and where it broke.
 					return err
 				}
 				defer os.RemoveAll(folder)
+				o.Passing = true
 			}
 			run, err := perform(cmd, o, folder)
 			if err != nil {
@@ -70,6 +71,7 @@ timeline: who did what when, what the server did, and where it broke.
 	f.DurationVar(&o.TTL, "ttl", defaultTTL, "TTL of the lock; scenarios that need a longer one take it")
 	f.IntVar(&o.Clients, "clients", 0, "clients in contention (default as the workload says)")
 	f.IntVar(&o.Workers, "workers", defaultWorkers, "processes that host the clients in contention")
+	redisImageFlag(f, &o)
 	f.StringVar(&keep, "keep", "", "folder in which to leave the history; it is not kept otherwise")
 	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"lockstress/runner"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // defaults of a run.
@@ -93,10 +94,16 @@ same trials; what the machine's scheduler does in between differs.
 	f.IntVar(&o.Workers, "workers", defaultWorkers, "processes that host the clients in contention")
 	f.IntVar(&o.Parallel, "parallel", defaultParallel, "trials side by side, where time is not measured")
 	f.DurationVar(&o.CheckTimeout, "check-timeout", checkTimeout, "time limit of each check; beyond it the verdict is unknown")
+	redisImageFlag(f, &o)
 	f.StringVar(&parent, "out", filepath.Join("reports", "out"), "folder for the folders of runs")
 	f.StringVar(&failOn, "fail-on", "never", "exit with 1 if something was violated: never, violated")
 	f.BoolVar(&asJSON, "json", false, "print results.json instead of the table")
 	return cmd
+}
+
+// redisImageFlag is the flag of all commands that start servers.
+func redisImageFlag(f *pflag.FlagSet, o *runner.Options) {
+	f.StringVar(&o.RedisImage, "redis-image", "", "run Redis in Docker containers of this image, as in redis:7 (default redis-server from the PATH)")
 }
 
 // perform runs a matrix with progress on standard error. The run is nil if none was
