@@ -45,7 +45,7 @@ func options(t *testing.T) Options {
 }
 
 // expectation says what every trial of a cell must show. A property in neither list
-// may hold or not apply, but not be violated.
+// is not compared, but must not be unknown.
 type expectation struct {
 	lock, guard, scenario, workload string
 	violated, holds                 string             // properties, separated by spaces

@@ -38,6 +38,7 @@ func playExpiryMidOp(ctx context.Context, s Stage) error {
 	if err != nil {
 		return err
 	}
+	got := time.Now()
 	if err := wait(ctx, since.Add(ttl)); err != nil {
 		return err
 	}
@@ -52,11 +53,12 @@ func playExpiryMidOp(ctx context.Context, s Stage) error {
 		s.Bite("client 0 worked for %d ms under hold %d, which the lock gives for %d ms; nobody else got in",
 			worked.Milliseconds(), held.Hold, ttl.Milliseconds())
 	}
-	return thirdTries(ctx, s, b, c)
+	return thirdTries(ctx, s, b, c, entered, got)
 }
 
-// thirdTries lets C try to get in while B is inside, and then both finish.
-func thirdTries(ctx context.Context, s Stage, b, c Client) error {
+// thirdTries lets C try to get in while B is inside, and then both finish. If B got in
+// while A was at it, at about the time got, C must try before B's time is up too.
+func thirdTries(ctx context.Context, s Stage, b, c Client, entered bool, got time.Time) error {
 	ttl := s.Cell().TTL
 	if _, err := b.To(ctx, inside(s)); err != nil {
 		return err
@@ -67,6 +69,9 @@ func thirdTries(ctx context.Context, s Stage, b, c Client) error {
 	}
 	if _, err := c.To(ctx, inside(s)); err != nil {
 		return err
+	}
+	if late := time.Since(got); entered && late > ttl*3/4 {
+		s.Miss("the machine was too slow: client 2 had tried %d ms after client 1 got in, for %d ms at most", late.Milliseconds(), ttl.Milliseconds())
 	}
 	if _, err := b.Finish(ctx); err != nil {
 		return err

@@ -61,6 +61,7 @@ func playLateRelease(ctx context.Context, s Stage) error {
 	if err != nil {
 		return err
 	}
+	got := time.Now()
 	if err := release.Release(ctx); err != nil {
 		return err
 	}
@@ -73,5 +74,5 @@ func playLateRelease(ctx context.Context, s Stage) error {
 	} else {
 		s.Bite("the release of hold %d arrived %d ms late; nobody else had got in", held.Hold, late.Milliseconds())
 	}
-	return thirdTries(ctx, s, b, c)
+	return thirdTries(ctx, s, b, c, entered, got)
 }

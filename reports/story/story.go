@@ -115,10 +115,13 @@ func (t *teller) tell(e *history.Event, asked map[int64]int64) (who, what, broke
 	case history.Lost:
 		delete(t.holds, e.Hold)
 		what = fmt.Sprintf("learns that hold %d is lost", e.Hold)
-	case history.Sync:
-		if e.Text == "read" && e.Hold != 0 {
-			return "", "", ""
+	case history.Dead:
+		for id, h := range t.holds {
+			if h.client == client {
+				delete(t.holds, id)
+			}
 		}
+		what = "is killed"
 	}
 	return who, what, broke
 }
@@ -148,6 +151,9 @@ func (t *teller) acquire(e *history.Event, client int, asked map[int64]int64) (w
 		switch {
 		case !t.header.Expires:
 			breaks = append(breaks, fmt.Sprintf("lease: hold %d was good for ever", other.id))
+		case e.Time > t.until(e, asked):
+			// The answer came when this lease was over: it may have been
+			// granted before the other was.
 		case e.Time < other.until:
 			breaks = append(breaks, fmt.Sprintf("lease: hold %d was good until %s at least", other.id, Moment(other.until)))
 		}
@@ -233,9 +239,6 @@ func (t *teller) nemesis(e *history.Event) (who, what, broke string) {
 		return who, e.Text, ""
 	case history.Heal:
 		return who, "over: " + e.Text, ""
-	case history.Dead:
-		client, _ := t.header.Client(e.Process)
-		return "fault", Name(client, t.header.Clients) + " is killed", ""
 	}
 	return "", "", "" // Bite and Miss speak of the whole
 }

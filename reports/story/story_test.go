@@ -56,3 +56,39 @@ func TestTell(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+// A client that is dead believes nothing, and a grant whose answer came too late is
+// not one too many.
+func TestTellAccusesNobodyWrongly(t *testing.T) {
+	const ms = 1_000_000
+	header := history.Header{Clients: 2, Locks: true, Expires: true, TTL: 500 * ms, Margin: 7 * ms, Amount: 1}
+	event := func(at int64, process int, typ history.Type, op history.Op, hold, deadline int64) history.Event {
+		return history.Event{Time: at * ms, Process: process, Type: typ, Op: op, Hold: hold, Key: "k", Deadline: deadline * ms}
+	}
+	for name, c := range map[string]struct {
+		events   []history.Event
+		want     string
+		unwanted string
+	}{
+		"killed": {[]history.Event{
+			event(0, 0, history.Invoke, history.Acquire, 1, 0), event(1, 0, history.OK, history.Acquire, 1, 500),
+			event(2, 0, history.Note, history.Dead, 0, 0),
+			event(3, 1, history.Invoke, history.Acquire, 2, 0), event(4, 1, history.OK, history.Acquire, 2, 504),
+		}, "A (client 0)  is killed", "✗"},
+		"answered late": {[]history.Event{
+			event(0, 0, history.Invoke, history.Acquire, 1, 0),
+			event(600, 1, history.Invoke, history.Acquire, 2, 0), event(601, 1, history.OK, history.Acquire, 2, 1100),
+			event(700, 0, history.OK, history.Acquire, 1, 500),
+		}, "✗ mutex", "lease"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := Tell(&b, &history.History{Header: header, Events: c.events}); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.unwanted) {
+				t.Errorf("want %q in it and not %q:\n%s", c.want, c.unwanted, got)
+			}
+		})
+	}
+}
