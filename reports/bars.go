@@ -22,7 +22,9 @@ type bar struct {
 	N         int     // trials behind it; 0: no value, and Text says why
 }
 
-// barChart is a grid of bars: locks downwards, scenarios side by side, one scale.
+// barChart is a grid of bars: locks downwards, scenarios side by side. Each
+// scenario has a scale of its own: what a crowd oversells in contention would make
+// the one unit that a choreography is about invisible.
 type barChart struct {
 	Labels    []string // of the rows
 	Scenarios []string
@@ -97,7 +99,7 @@ func damageSketches(run *results.Run) []sketch {
 				"0 means that the balance was right in every trial judged."},
 	} {
 		all = append(all, barSketches(run, Damage, c.file, c.title, c.caption, func(b *barChart) {
-			b.Sums, b.UnitName, b.Fill, b.Unit = "Each bar adds up %s.", c.unit, vermillion, 1
+			b.Sums, b.UnitName, b.Fill, b.Unit = "Each bar adds up %s. Each scenario has a scale of its own.", c.unit, vermillion, 1
 		}, func(cell *results.Cell) *bar { return damageBar(cell, c.figure) })...)
 	}
 	return all
@@ -140,7 +142,7 @@ func overlapSketches(run *results.Run) []sketch {
 		"Each bar is the median, over the cell's trials, of the time for which two clients believed at once that they held the lock; "+
 			"the thin line runs from the shortest to the longest. 0 means that no two beliefs overlapped in any trial judged.",
 		func(b *barChart) {
-			b.Sums, b.UnitName, b.Fill, b.Unit = "Each bar is the median of %s; the thin line is their range.", "ms", orange, 1e6
+			b.Sums, b.UnitName, b.Fill, b.Unit = "Each bar is the median of %s; the thin line is their range. Each scenario has a scale of its own.", "ms", orange, 1e6
 		},
 		func(c *results.Cell) *bar {
 			var all []float64
@@ -271,20 +273,10 @@ func (c *barChart) panelWidth() vg.Length {
 const textRoom = vg.Length(62)
 
 func (c *barChart) draw(canvas draw.Canvas, names [][]string, usualN int) {
-	var top float64
-	for _, line := range c.Bars {
-		for _, b := range line {
-			if b != nil {
-				top = max(top, b.High)
-			}
-		}
-	}
-	if top == 0 {
-		top = c.Unit
-	}
 	width := c.panelWidth()
 	panels := make([]*plot.Plot, len(c.Scenarios))
 	for s := range c.Scenarios {
+		top := c.top(s)
 		p := newPlot()
 		p.X.Min, p.X.Max = 0, top*float64(width/max(width-textRoom, width/3))
 		p.X.Tick.Marker = c.xTicks(top)
@@ -294,6 +286,20 @@ func (c *barChart) draw(canvas draw.Canvas, names [][]string, usualN int) {
 		panels[s] = p
 	}
 	drawPanels(canvas, panels, names)
+}
+
+// top is the largest value of a scenario, or one unit if there is none.
+func (c *barChart) top(scenario int) float64 {
+	var top float64
+	for _, line := range c.Bars {
+		if b := line[scenario]; b != nil {
+			top = max(top, b.High)
+		}
+	}
+	if top == 0 {
+		return c.Unit
+	}
+	return top
 }
 
 // xTicks marks 0 and one or two round values up to top.

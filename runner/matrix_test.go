@@ -39,7 +39,7 @@ func (q quietly) Ended(cell string, n int, o results.Trial) {
 
 func options(t *testing.T) Options {
 	return Options{
-		Trials: trials(t), Seed: 1, TTL: 500 * time.Millisecond, Workers: 2, Parallel: 4,
+		Trials: trials(t), Seed: 1, TTL: 500 * time.Millisecond, Workers: 2, Parallel: 8,
 		CheckTimeout: 10 * time.Second, Out: t.TempDir(), Self: self(t),
 	}
 }

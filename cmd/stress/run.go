@@ -26,7 +26,7 @@ const (
 	defaultWorkers = 2
 	// Trials mostly wait for leases to end: several fit on a small machine. But
 	// they have moments to keep, so not too many.
-	defaultParallel = 4
+	defaultParallel = 8
 	checkTimeout    = 10 * time.Second
 )
 
