@@ -18,29 +18,47 @@ import (
 // docs/checking.md).
 const searchable = 4000
 
-// second is the judgement that the sweep's is held against: Porcupine's, or for a
-// history too long for it that of a monitor.
-func (j *judge) second(m porcupine.Model, ops []porcupine.Operation, long func() monitor.Verdict) (porcupine.CheckResult, string) {
-	if j.longest(m, ops) <= j.o.Searchable {
-		return j.search(m, ops)
+// second is the judgement of a ledger that the sweep's is held against: Porcupine's,
+// or if it is too long for that a monitor's.
+func (j *judge) second(m porcupine.Model, v *view, l *ledger) (porcupine.CheckResult, string) {
+	if len(l.entries) <= j.o.Searchable {
+		return j.search(m, v.ledgerOps(l))
 	}
-	switch v := long(); v.Result {
+	return asked(l.counted())
+}
+
+// secondLock is [judge.second] for a lock. The monitors know no re-entry, so where a
+// client was granted what it had already it is Porcupine's to judge, however long. A
+// history is not translated for Porcupine, which takes memory, if it is not asked.
+func (j *judge) secondLock(translate func(*view) []porcupine.Operation, long func() monitor.Verdict, of func(*hold) (from, to int64)) (porcupine.CheckResult, string) {
+	if j.steps() <= j.o.Searchable || j.reenters(of) {
+		return j.search(lockModel, translate(j.view))
+	}
+	return asked(long())
+}
+
+// asked is a monitor's verdict in Porcupine's words.
+func asked(v monitor.Verdict) (porcupine.CheckResult, string) {
+	switch v.Result {
 	case monitor.Legal:
 		return porcupine.Ok, ""
 	case monitor.Illegal:
 		return porcupine.Illegal, v.Reason
-	default:
-		return porcupine.Unknown, v.Reason
 	}
+	return porcupine.Unknown, v.Reason
 }
 
-// secondLock is [judge.second] for a lock. The monitors know no re-entry, so where a
-// client was granted what it had already it is Porcupine's to judge, however long.
-func (j *judge) secondLock(ops []porcupine.Operation, long func() monitor.Verdict, of func(*hold) (from, to int64)) (porcupine.CheckResult, string) {
-	if j.longest(lockModel, ops) > j.o.Searchable && j.reenters(of) {
-		return j.search(lockModel, ops)
+// steps is the number of grants, extensions and releases on the key that has most.
+func (v *view) steps() int {
+	most := 0
+	byKey := map[string]int{}
+	for _, d := range v.holds {
+		if d.granted() {
+			byKey[d.key] += 1 + len(d.extends) + len(d.releases)
+			most = max(most, byKey[d.key])
+		}
 	}
-	return j.second(lockModel, ops, long)
+	return most
 }
 
 // reenters says whether any owner had a lock twice at a time.
@@ -64,18 +82,6 @@ func (v *view) reenters(of func(*hold) (from, to int64)) bool {
 		}
 	}
 	return false
-}
-
-// longest is the number of operations on the key that has most of them.
-func (j *judge) longest(m porcupine.Model, ops []porcupine.Operation) int {
-	if len(ops) <= j.o.Searchable || m.Partition == nil {
-		return len(ops)
-	}
-	n := 0
-	for _, part := range m.Partition(ops) {
-		n = max(n, len(part))
-	}
-	return n
 }
 
 // believed puts beliefs to the monitor of mutual exclusion: a grant, and a release

@@ -77,7 +77,7 @@ func (v *view) grantOp(d *hold) porcupine.Operation {
 func (j *judge) exclusion(found overlaps, translate, drawn func(*view) []porcupine.Operation, long func() monitor.Verdict, of func(*hold) (int64, int64), reason string) Finding {
 	figures := map[string]float64{"overlaps": float64(found.pairs), "overlap_ns": float64(found.ns)}
 	if found.first == nil {
-		switch result, why := j.secondLock(translate(j.view), long, of); result {
+		switch result, why := j.secondLock(translate, long, of); result {
 		case porcupine.Ok:
 			return finding(results.Holds, figures, "")
 		case porcupine.Illegal:

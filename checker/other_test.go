@@ -217,7 +217,7 @@ func TestUnknown(t *testing.T) {
 	if r.Verdict() != results.Unknown {
 		t.Errorf("overall: %s", r.Verdict())
 	}
-	r, err = Check(t.Context(), lockHistory(20000, 8, false), Options{Timeout: time.Nanosecond})
+	r, err = Check(t.Context(), lockHistory(20000, 8, false), Options{Timeout: time.Nanosecond, Searchable: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (j *judge) judgeLedger(l *ledger) Finding {
 		}
 	}
 	m := resourceModel(l.initial)
-	switch result, why := j.second(m, j.ledgerOps(l), l.counted); {
+	switch result, why := j.second(m, j.view, l); {
 	case result == porcupine.Ok:
 		return finding(results.Holds, nil, "")
 	case result == porcupine.Unknown:
@@ -77,7 +77,7 @@ func (j *judge) judgeLedger(l *ledger) Finding {
 		if len(short) != 1 {
 			return false
 		}
-		result, _ := j.second(m, v.ledgerOps(short[0]), short[0].counted)
+		result, _ := j.second(m, v, short[0])
 		if result == porcupine.Illegal {
 			cut = h
 		}

@@ -211,14 +211,23 @@ func (c *counter) advance(need int32, now int64) Verdict {
 		c.sell(now)
 		return legal()
 	}
+	if c.rank[need] < 0 { // then it is itself the one due soonest
+		c.done[need] = true
+		c.sell(now)
+		return legal()
+	}
 	for len(c.calls) > 0 && c.calls[0].time <= now {
 		i := c.calls[0].ref
 		c.calls = c.calls[1:]
-		if c.ops[i].Outcome == OK {
-			heap.Push(&c.open, deadline{c.ops[i].Return, i})
-		} else {
+		switch {
+		case c.ops[i].Outcome == Info:
 			c.unsure++
+		case !c.done[i]:
+			heap.Push(&c.open, deadline{c.ops[i].Return, i})
 		}
+	}
+	for len(c.open) > 0 && c.done[c.open[0].op] {
+		heap.Pop(&c.open)
 	}
 	switch {
 	case len(c.open) > 0:

@@ -196,6 +196,30 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// What is illegal on one key stays illegal, whatever the others are.
+func TestOneKeyIsEnough(t *testing.T) {
+	double := []LockOp{acquire(1, 0, 1), acquire(2, 2, 3)}
+	twice := []LockOp{acquire(1, 0, 1), acquire(1, 2, 3)}
+	fine := []LockOp{acquire(1, 0, 1)}
+	verdicts := map[Result][]LockOp{Illegal: double, Unknown: twice, Legal: fine}
+	for _, order := range [][]Result{{Illegal, Unknown, Legal}, {Unknown, Illegal, Legal}, {Legal, Unknown, Illegal}, {Legal, Illegal, Unknown}, {Legal, Unknown, Legal}} {
+		var ops []LockOp
+		for key, r := range order {
+			for _, op := range verdicts[r] {
+				op.Key = int32(key)
+				ops = append(ops, op)
+			}
+		}
+		want := Unknown
+		if slices.Contains(order, Illegal) {
+			want = Illegal
+		}
+		if v := Lock(ops, LockRules{}); v.Result != want || v.Key != int32(slices.Index(order, want)) {
+			t.Errorf("keys that are %v: %v at key %d", order, v.Result, v.Key)
+		}
+	}
+}
+
 func TestSortEvents(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for _, span := range []int64{1, 5, 3000, 1 << 40, 1<<63 - 1} {
