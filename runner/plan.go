@@ -113,6 +113,8 @@ func (o Options) cell(l impls.Info, guard workload.Guard, s scenarios.Scenario, 
 	switch {
 	case guard.Fenced && !l.Fences:
 		c.Skipped = fmt.Sprintf("guard %s needs fencing tokens, and %s gives none", guard.Name, l.Name)
+	case !l.Locks && work.Op == "":
+		c.Skipped = fmt.Sprintf("%s takes no lock and workload %s has no resource: there is nothing to judge", l.Name, work.Name)
 	case guard.Name != "none" && work.Op == "":
 		c.Skipped = fmt.Sprintf("workload %s has no resource to guard", work.Name)
 	default:

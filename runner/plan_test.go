@@ -40,6 +40,7 @@ func TestPlanOfEverything(t *testing.T) {
 func TestPlanSkipsWithAReason(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"needs fencing tokens": func(o *Options) { o.Locks, o.Guards = []string{"token"}, []string{"fenced"} },
+		"nothing to judge":     func(o *Options) { o.Locks, o.Workloads = []string{"none"}, []string{"lock"} },
 		"no lock":              func(o *Options) { o.Locks, o.Scenarios = []string{"none"}, []string{"gc_pause"} },
 		"independent servers":  func(o *Options) { o.Locks, o.Scenarios = []string{"redlock"}, []string{"failover/sentinel"} },
 		"no resource to guard": func(o *Options) {
