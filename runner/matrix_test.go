@@ -196,8 +196,19 @@ func TestDocumentedOutcomes(t *testing.T) {
 			if len(c.Trials) != o.Trials {
 				t.Fatalf("%d of %d trials were run", len(c.Trials), o.Trials)
 			}
+			tested := 0
 			for j := range c.Trials {
-				want.compare(t, &c.Trials[j])
+				// A trial says itself if the machine was too slow for its story. It
+				// is no pass, but where few are run it is no failure of the lock's
+				// either, as long as another was in time. Asked for many trials,
+				// each must be.
+				if trial := &c.Trials[j]; trial.Exercised || trial.Error != "" || os.Getenv("STRESS_TRIALS") != "" {
+					want.compare(t, trial)
+					tested++
+				}
+			}
+			if tested == 0 {
+				t.Errorf("no trial was exercised: %s", c.Trials[0].Why)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lockstress/impls"
 	"lockstress/worker"
@@ -19,11 +20,16 @@ func failoverMidHold() Scenario {
 		Faulty:   true,
 		Extra:    true,
 		Proxied:  true,
+		MinTTL:   leaseForSwap,
 		Topology: replicatedOr(Replicated),
 		Skip:     onePrimary,
 		Play:     playMidHold,
 	}
 }
+
+// leaseForSwap outlasts a swap of roles with two synchronizations, each of which may
+// wait for a timer of the servers that ticks once a second.
+const leaseForSwap = 2500 * time.Millisecond
 
 // failoverIsolated: two primaries at the same time.
 func failoverIsolated() Scenario {
@@ -70,6 +76,10 @@ func playMidHold(ctx context.Context, s Stage) error {
 		return err
 	}
 	if err := servers.Demote(ctx, old); err != nil {
+		return err
+	}
+	// While it loads what the new primary has, it answers LOADING to everything.
+	if err := servers.AwaitReplication(ctx); err != nil {
 		return err
 	}
 	before, err := servers.Info(ctx, old, "errorstat_READONLY")
