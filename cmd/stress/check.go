@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"lockstress/checker"
 	"lockstress/history"
+	"lockstress/reports"
 	"lockstress/reports/story"
 	"lockstress/results"
 
@@ -66,6 +69,9 @@ file may be gzipped.
 				}
 			} else {
 				printJudgement(w, h, report)
+				if err := tellViolations(w, report); err != nil {
+					return err
+				}
 				if explain {
 					explainJudgement(w, h, report)
 				}
@@ -109,8 +115,7 @@ func writeJudgement(w io.Writer, h *history.History, r *checker.Report) error {
 	}{h.Header, r.Verdict(), r.Exercised, r.Why, r.Evidence, r.Operations, properties})
 }
 
-// printJudgement prints the verdict on every property, and the story of each
-// violation.
+// printJudgement prints the verdict on every property, with the figures beside it.
 func printJudgement(w io.Writer, h *history.History, r *checker.Report) {
 	fmt.Fprintf(w, "%s, guard %s, %s, %s: trial %d, seed %d\n",
 		h.Header.Lock, h.Header.Guard, h.Header.Scenario, h.Header.Workload, h.Header.Trial, h.Header.Seed)
@@ -127,10 +132,12 @@ func printJudgement(w io.Writer, h *history.History, r *checker.Report) {
 	t.SetStyle(table.StyleLight)
 	t.Style().Options.DrawBorder = false
 	t.Style().Options.SeparateColumns = false
-	t.AppendHeader(table.Row{"property", "verdict", "why"})
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: 90, WidthMaxEnforcer: text.WrapSoft}})
+	t.AppendHeader(table.Row{"property", "verdict", "why", "figures"})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: 62, WidthMaxEnforcer: text.WrapSoft},
+		{Number: 4, WidthMax: 40, WidthMaxEnforcer: text.WrapSoft},
+	})
 	for _, f := range r.Findings {
-		t.AppendRow(table.Row{f.Name, mark(f.Verdict), f.Reason})
+		t.AppendRow(table.Row{f.Name, mark(f.Verdict), f.Reason, figures(f.Figures)})
 	}
 	t.Render()
 }
@@ -145,6 +152,18 @@ func mark(v results.Verdict) string {
 		return "? unknown"
 	}
 	return "– " + string(v)
+}
+
+// figures names what was measured, for people; what is zero says nothing.
+func figures(all map[string]float64) string {
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if v := all[name]; v != 0 {
+			label, value := reports.Figure(name, v)
+			said = append(said, label+" "+value)
+		}
+	}
+	return strings.Join(said, ", ")
 }
 
 // tellViolations tells the cut-down history of each violation.
