@@ -63,7 +63,10 @@ func (j *judge) honesty() Finding {
 			lie(denialLie, d, r, "its key was there all the time")
 		}
 	}
-	if lying == nil {
+	switch {
+	case lying == nil && w.nameless:
+		return finding(results.NotApplicable, nil, "the keys of this lock carry no owner, and whose each was cannot be told from the time alone")
+	case lying == nil:
 		return finding(results.Holds, figures, "")
 	}
 	f := finding(results.Violated, figures, reason)

@@ -27,6 +27,8 @@ type witness struct {
 	logs  map[string][]*serverLog // by key
 	nodes int                     // servers that executed anything
 	owner map[int]int64           // event → hold, where the note itself could not say
+	// nameless: a lock was set of which nobody can tell whose it was.
+	nameless bool
 }
 
 func (v *view) witness() *witness {
@@ -70,6 +72,7 @@ func (v *view) witness() *witness {
 		switch e.Effect {
 		case history.Set:
 			current[log] = x.hold
+			w.nameless = w.nameless || x.hold == 0
 		case history.Removed, history.Expired, history.Evicted:
 			current[log] = 0
 		}

@@ -70,7 +70,7 @@ func TestHonesty(t *testing.T) {
 		{"the same, but who set what is not clear", watched, []string{
 			"0-2ms 0 acquire ok h=1", "0-602ms 1 acquire ok h=2", "1ms w exec n=a x=set t=500ms", "502ms w exec n=a x=expired", "601ms w exec n=a x=set t=500ms",
 			"650ms-652ms 0 release ok h=1", "651ms w exec n=a x=removed",
-		}, holds, ""},
+		}, na, ""},
 		{"removed what was its own, heard late", watched, []string{
 			"0-2ms 0 acquire ok h=1", "1ms w exec n=a x=set h=1 t=500ms", "10ms-12ms 0 release ok h=1", "13ms w exec n=a x=removed h=1",
 		}, holds, ""},

@@ -112,6 +112,37 @@ func TestLeaseByHand(t *testing.T) {
 	}
 }
 
+// Two acquires were open at the same time, so real time does not order their tokens; the
+// lock does, where the releases tell which came first.
+func TestTokensByHand(t *testing.T) {
+	ops := []LockOp{acquire(1, 0, 1), release(1, 2, 3), acquire(2, 0, 5), release(2, 6, 7)}
+	for _, test := range []struct {
+		tokens        []int64
+		alone, inLock Result
+	}{
+		{[]int64{1, 0, 2, 0}, Legal, Legal},
+		{[]int64{2, 0, 1, 0}, Legal, Illegal},
+		{[]int64{2, 0, 2, 0}, Illegal, Illegal},
+		{[]int64{2, 0, 0, 0}, Legal, Legal},
+	} {
+		l := LockHistory{Ops: ops, Tokens: test.tokens, Index: []int{0, 1, 2, 3}}
+		grants, _ := l.Grants()
+		if v := Fencing(grants); v.Result != test.alone {
+			t.Errorf("tokens %v: %v (%s), want %v", test.tokens, v.Result, v.Reason, test.alone)
+		}
+		if v := FencedLock(ops, test.tokens, LockRules{}); v.Result != test.inLock {
+			t.Errorf("tokens %v in a lock: %v (%s), want %v", test.tokens, v.Result, v.Reason, test.inLock)
+		}
+		if v := FencedLease(ops, test.tokens, LeaseRules{TTL: 100}); v.Result != test.inLock {
+			t.Errorf("tokens %v in a lease: %v (%s), want %v", test.tokens, v.Result, v.Reason, test.inLock)
+		}
+	}
+	// The first may have expired before it returned, and the second was first then.
+	if v := FencedLease([]LockOp{acquire(1, 0, 9), acquire(2, 0, 8), release(2, 9, 10)}, []int64{2, 1, 0}, LeaseRules{TTL: 5}); v.Result != Unknown {
+		t.Errorf("a grant that may have expired: %v (%s), want unknown", v.Result, v.Reason)
+	}
+}
+
 // A monitor that has to give up says so, and never that all is well.
 func TestGivesUp(t *testing.T) {
 	// Each lost acquire may explain the busy answer after it, and its release
