@@ -67,6 +67,9 @@ type Trial struct {
 	Took    time.Duration `json:"took_ns"`
 	// Error: the trial could not be completed; it has no verdicts.
 	Error string `json:"error,omitempty"`
+	// Retried: the trial was played a second time, because the first could not be
+	// completed, for this reason.
+	Retried string `json:"retried,omitempty"`
 	// Exercised: the fault bit and operations succeeded. If not, Why says what
 	// was missing, and the verdicts count neither for nor against the lock.
 	Exercised  bool           `json:"exercised"`

@@ -123,6 +123,13 @@ func (r *run) one(ctx context.Context, j job) error {
 	defer r.giveBack(s)
 	r.progress.Began(c.Name(), j.n+1)
 	out, err := r.trial(ctx, s, c, j)
+	if err != nil && ctx.Err() == nil && !isFatal(err) {
+		// It was the harness or the servers that failed, not the lock: the trial
+		// is played once more, and says so.
+		first := err.Error()
+		out, err = r.trial(ctx, s, c, j)
+		out.Retried = first
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockstress/faults/network"
 	"lockstress/topology"
@@ -164,9 +165,15 @@ func (s *stage) Demote(ctx context.Context, node string) error {
 	return s.servers.Follow(ctx, n, primary)
 }
 
+// failoverPatience bounds what takes some two seconds, unless the Sentinels find no
+// replica that is good enough, and never will.
+const failoverPatience = 20 * time.Second
+
 func (s *stage) AwaitFailover(ctx context.Context) (string, error) {
 	s.dirty = true
 	old := s.servers.Nodes()[0]
+	ctx, cancel := context.WithTimeoutCause(ctx, failoverPatience, fmt.Errorf("no failover within %v", failoverPatience))
+	defer cancel()
 	fresh, err := s.servers.WaitFailover(ctx, old)
 	if err != nil {
 		return "", err

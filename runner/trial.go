@@ -59,6 +59,9 @@ func (t *trial) record(ctx context.Context) (err error) {
 	t.nonce = strconv.FormatInt(t.seed&0xffffff, 36) + strconv.Itoa(os.Getpid())
 	t.key = fmt.Sprintf("%s%s}:lock", Prefix, t.nonce)
 	t.resourceKey = fmt.Sprintf("%s%s}:%s", Prefix, t.nonce, t.cell.Workload.Name)
+	if err := os.RemoveAll(t.parts()); err != nil { // of an attempt that failed
+		return err
+	}
 	if err := os.MkdirAll(t.parts(), 0o755); err != nil {
 		return fmt.Errorf("making room for journals: %w", err)
 	}
